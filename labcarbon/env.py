@@ -7,7 +7,8 @@ from email.utils import parseaddr
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from apps.core.url_allowlist import parse_allowlist
+from apps.core.errors import InvalidInput
+from apps.core.url_allowlist import parse_address, parse_allowlist
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _PORTS = {"smtp": 587, "smtps": 465}
@@ -98,6 +99,14 @@ def _read_days(name: str, default: int) -> int:
     return int(text)
 
 
+def _read_megabytes(name: str, default: int) -> int:
+    """Return a number of megabytes; 0 is none."""
+    text = os.environ.get(name, "").strip() or str(default)
+    if not text.isascii() or not text.isdecimal() or int(text) > 10_000_000:
+        raise ConfigurationError(f"{name}={text!r} must be a number of megabytes, such as 1000.")
+    return int(text)
+
+
 def _read_list(name: str) -> list[str]:
     return [word.strip() for word in os.environ.get(name, "").split(",") if word.strip()]
 
@@ -121,6 +130,20 @@ def _read_tracker_hosts() -> list[str]:
             "Use host names, host:port or networks such as 10.2.0.0/16, separated by commas."
         ) from error
     return words
+
+
+def _read_asset_sources() -> list[str]:
+    """Return the addresses of servers whose hardware lists may be polled."""
+    addresses = []
+    for word in _read_list("LABCARBON_ASSET_SOURCES"):
+        try:
+            addresses.append(str(parse_address(word)))
+        except InvalidInput as error:
+            raise ConfigurationError(
+                f"LABCARBON_ASSET_SOURCES: {word!r} is invalid. {error.message} Use addresses "
+                "such as https://netbox.example.org, separated by commas."
+            ) from error
+    return addresses
 
 
 def _read_oidc_secret() -> str:
@@ -213,7 +236,9 @@ class Environment:
     mail: Mail = field(default_factory=Mail)
     data_packs: list[str] | None = None
     tracker_hosts: list[str] = field(default_factory=list)
+    asset_sources: list[str] = field(default_factory=list)
     keep_windows_days: int = 400
+    attachments_mb: int = 1000
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -291,5 +316,7 @@ def read_environment() -> Environment:
         mail=_read_mail(data_dir),
         data_packs=_read_data_packs(),
         tracker_hosts=_read_tracker_hosts(),
+        asset_sources=_read_asset_sources(),
         keep_windows_days=_read_days("LABCARBON_KEEP_WINDOWS_DAYS", 400),
+        attachments_mb=_read_megabytes("LABCARBON_ATTACHMENTS_MB", 1000),
     )

@@ -17,11 +17,15 @@ TOKEN_PEPPERS = ENVIRONMENT.token_peppers
 SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
 ARCHIVE_DIR = DATA_DIR / "archive"
+ATTACHMENTS_DIR = DATA_DIR / "attachments"
+ATTACHMENTS_QUOTA_BYTES = ENVIRONMENT.attachments_mb * 1_000_000
 KEEP_WINDOWS_DAYS = ENVIRONMENT.keep_windows_days
 # A server on a loopback address may query services of its machine.
 TRACKER_ALLOWLIST = parse_allowlist(
     ENVIRONMENT.tracker_hosts, loopback=ENVIRONMENT.is_loopback_only
 )
+# Servers whose hardware lists labs may poll. Nobody in a lab can add one.
+ASSET_SOURCES = tuple(ENVIRONMENT.asset_sources)
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
     {
@@ -58,6 +62,7 @@ INSTALLED_APPS = [
     "apps.attribution",
     "apps.energy",
     "apps.assets",
+    "apps.pollers",
     "apps.carbon",
     "apps.activity",
     "apps.artifacts",
@@ -234,6 +239,8 @@ SPECTACULAR_SETTINGS = {
         "AssetStateEnum": "apps.assets.choices.AssetState",
         "ImportStateEnum": "apps.assets.choices.ImportState",
         "RunStateEnum": "apps.runs.choices.RunState",
+        "FindingStateEnum": "apps.preflight.choices.FindingState",
+        "VerdictEnum": "apps.preflight.choices.Verdict",
         "FailureEnum": "apps.runs.choices.Failure",
     },
 }

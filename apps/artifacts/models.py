@@ -116,7 +116,9 @@ class Copy(models.Model):
     A path holds one artifact at a time, the last one registered there. ``location_key`` is the
     SHA-256 of node and path, because paths are too long for an index. ``first_observed_us``: when
     this artifact was first registered there, counted again after a plan removed it.
-    ``last_observed_us``: when it was last confirmed there. ``hashed_us``: when it was last read.
+    ``restarted_us``: when other content appeared there, or content that a plan had removed; the
+    file's own time can be older. ``last_observed_us``: when it was last confirmed there.
+    ``hashed_us``: when it was last read.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -130,6 +132,7 @@ class Copy(models.Model):
     state = models.CharField(max_length=8, choices=CopyState, default=CopyState.PRESENT)
     modified_us = models.BigIntegerField(null=True, blank=True)
     first_observed_us = models.BigIntegerField(db_column="first_us")
+    restarted_us = models.BigIntegerField(default=0)
     last_observed_us = models.BigIntegerField(db_column="seen_us")
     hashed_us = models.BigIntegerField()
 
@@ -291,7 +294,7 @@ class RetentionPeriod(models.Model):
                 name="retention_once_per_lab",
             ),
             models.CheckConstraint(
-                condition=Q(days__isnull=True) | Q(days__gte=1), name="retention_a_day_at_least"
+                condition=Q(days__isnull=True) | Q(days__gte=0), name="retention_days_not_negative"
             ),
         ]
 

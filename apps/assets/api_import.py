@@ -1,10 +1,12 @@
-"""Import of assets over the API: upload of a CSV file, preview, and confirmation."""
+"""Import of assets over the API: upload of a spreadsheet, its columns, preview, and
+confirmation.
+"""
 
 from typing import Any
 from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -14,17 +16,25 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services.csv_import import confirm, import_of, upload
+from apps.assets.services.csv_import import assign_columns, confirm, import_of, upload
+from apps.assets.services.file_columns import Answers
 from apps.assets.spreadsheets.csv_reader import MAX_BYTES
+from apps.assets.spreadsheets.headings import FIELDS
+from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 
-PARAMETERS = ("file_name", "currency", "bought_on", "confirm")
+PARAMETERS = (
+    "file_name", "currency", "bought_on", "date_order", "decimal", "encoding", "sheet", "confirm",
+)  # fmt: skip
 
 
-class CsvParser(BaseParser):
-    """Parser that returns the bytes of a CSV file.
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+class FileParser(BaseParser):
+    """Parser that returns the bytes of a file, whatever its content type.
 
     It reads at most one byte above the size limit.
     """
@@ -37,14 +47,72 @@ class CsvParser(BaseParser):
         return bytes(stream.read(MAX_BYTES + 1))
 
 
+class ImportChange(serializers.Serializer[Any]):
+    """A value of the register that a line changes."""
+
+    field = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+
+
+class ImportRemark(serializers.Serializer[Any]):
+    """What is odd about a line that can be registered."""
+
+    code = serializers.CharField(
+        help_text="default, unknown, quantity, capacity, kind, status, or ended"
+    )
+    text = serializers.CharField()
+
+
+class ImportColumn(serializers.Serializer[Any]):
+    """A column of a file and the field that it is assigned to, '' none."""
+
+    key = serializers.CharField()
+    heading = serializers.CharField()
+    field = serializers.CharField()
+    examples = serializers.ListField(child=serializers.CharField())
+
+
+class ImportQuestions(serializers.Serializer[Any]):
+    """What has to be confirmed before a file is read. Examples '': not asked."""
+
+    origin = serializers.CharField()
+    columns = ImportColumn(many=True)
+    needs_columns = serializers.BooleanField()
+    date_example = serializers.CharField()
+    number_example = serializers.CharField()
+    date_order = serializers.CharField()
+    decimal = serializers.CharField()
+
+
+class ImportAnswers(serializers.Serializer[Any]):
+    """The field of each column by its key (left out: as recognised), and how dates and numbers
+    that can be read two ways are read.
+    """
+
+    columns = serializers.DictField(
+        child=serializers.ChoiceField(choices=list(FIELDS.items()), allow_blank=True),
+        required=False,
+        allow_null=True,
+        default=None,
+    )
+    date_order = serializers.ChoiceField(
+        choices=list(DATE_ORDERS), required=False, allow_blank=True, default=""
+    )
+    decimal = serializers.ChoiceField(
+        choices=list(DECIMAL_SIGNS), required=False, allow_blank=True, default=""
+    )
+
+
 class ImportLine(serializers.Serializer[Any]):
-    """What a line becomes: new, known, left_out or wrong. ``embodied_ug`` null: not known, which
-    is not zero.
+    """What a line becomes: new, changed, known, left_out or wrong. ``embodied_ug`` (of each of
+    ``items``) null: not known, which is not zero.
     """
 
     line = serializers.IntegerField()
     outcome = serializers.CharField()
     name = serializers.CharField()
+    items = serializers.IntegerField()
     kind = serializers.CharField()
     model = serializers.CharField()
     by = serializers.CharField(
@@ -54,15 +122,33 @@ class ImportLine(serializers.Serializer[Any]):
     low_ug = serializers.IntegerField(allow_null=True)
     high_ug = serializers.IntegerField(allow_null=True)
     why = serializers.CharField()
+    is_default = serializers.BooleanField(help_text="the figure is the average of a category")
+    bought_on = serializers.CharField()
+    ended_on = serializers.CharField()
+    price_ucurrency = serializers.IntegerField(allow_null=True)
+    currency = serializers.CharField()
+    owner = serializers.CharField()
+    state = serializers.CharField()
+    capacity_gb = serializers.IntegerField(allow_null=True)
+    remarks = ImportRemark(many=True)
     asset = serializers.IntegerField(allow_null=True)
     built_into_line = serializers.IntegerField(allow_null=True)
     message = serializers.CharField()
     field = serializers.CharField()
     hint = serializers.CharField()
+    changes = serializers.SerializerMethodField()
+
+    @extend_schema_field(ImportChange(many=True))
+    def get_changes(self, line: dict[str, Any]) -> Any:
+        """Return the changes, none for files read by an earlier version."""
+        return ImportChange(line.get("changes", []), many=True).data
 
 
 class ImportReply(serializers.Serializer[Any]):
-    """An import. ``rows`` are its first lines, ``wrong`` those that hinder it."""
+    """An import. ``rows`` are its first lines, ``wrong`` those that hinder it. ``questions``: what
+    has to be confirmed at ``…/mapping/`` first, null: nothing. ``default_ug``: the part of the
+    total that rests on averages of categories.
+    """
 
     uuid = serializers.UUIDField()
     state = serializers.ChoiceField(choices=ImportState.choices)
@@ -73,6 +159,11 @@ class ImportReply(serializers.Serializer[Any]):
     counts = serializers.DictField(child=serializers.IntegerField())
     by = serializers.DictField(child=serializers.IntegerField())
     total_ug = serializers.IntegerField(allow_null=True)
+    default_ug = serializers.IntegerField(allow_null=True)
+    sheet = serializers.CharField()
+    other_sheets = serializers.ListField(child=serializers.CharField())
+    encoding = serializers.CharField()
+    questions = ImportQuestions(allow_null=True)
     rows = ImportLine(many=True)
     wrong = ImportLine(many=True)
     error = serializers.CharField()
@@ -90,6 +181,11 @@ def _import_response(row: RegisterImport) -> Response:
         "counts": summary.get("counts", {}),
         "by": summary.get("by", {}),
         "total_ug": summary.get("total_ug"),
+        "default_ug": summary.get("default_ug"),
+        "sheet": summary.get("sheet", ""),
+        "other_sheets": summary.get("other_sheets", []),
+        "encoding": row.options.get("encoding", ""),
+        "questions": summary.get("questions"),
         "rows": summary.get("rows", []),
         "wrong": summary.get("wrong", []),
         "error": summary.get("error", ""),
@@ -100,18 +196,19 @@ def _import_response(row: RegisterImport) -> Response:
 
 class ImportsView(APIView):
     permission_classes = (require("assets:write"),)
-    parser_classes = (CsvParser,)
+    parser_classes = (FileParser,)
 
     @extend_schema(
         parameters=[OpenApiParameter(name, OpenApiTypes.STR) for name in PARAMETERS],
-        request={"text/csv": OpenApiTypes.BINARY},
+        request={"text/csv": OpenApiTypes.BINARY, XLSX: OpenApiTypes.BINARY},
         responses={200: ImportReply, 202: ImportReply},
         operation_id="assets_import",
     )
     def post(self, request: Request) -> Response:
-        """Upload a CSV file of assets and return a preview. ``confirm=yes`` registers a file of
-        up to 500 lines at once, all or none. A longer file is read by a job. Poll and confirm it
-        at its own address.
+        """Upload a spreadsheet of assets (CSV or XLSX) and return a preview. A file whose columns,
+        dates or numbers have to be confirmed waits in state ``mapping``. ``confirm=yes`` registers
+        another file of up to 500 lines at once, all or none. A longer file is read by a job. Poll
+        and confirm it at its own address.
         """
         unknown = sorted(set(request.query_params) - set(PARAMETERS))
         if unknown:
@@ -124,7 +221,14 @@ class ImportsView(APIView):
             )
         who = caller(request)
         content: Any = request.data
-        options = Options(import_params["currency"], import_params["bought_on"])
+        options = Options(
+            currency=import_params["currency"],
+            bought_on=import_params["bought_on"],
+            date_order=import_params["date_order"],
+            decimal=import_params["decimal"],
+            encoding=import_params["encoding"],
+            sheet=import_params["sheet"],
+        )
         row = upload(
             lab=who.lab,
             file_name=import_params["file_name"] or "api.csv",
@@ -158,4 +262,24 @@ class ImportView(APIView):
         who = caller(request)
         row = import_of(who.lab, uuid)
         confirm(row=row, by=who.user, now=now_us())
+        return _import_response(row)
+
+
+class ImportMappingView(APIView):
+    permission_classes = (require("assets:write"),)
+
+    @extend_schema(
+        request=ImportAnswers,
+        responses={200: ImportReply, 202: ImportReply},
+        operation_id="assets_import_mapping",
+    )
+    def post(self, request: Request, uuid: UUID) -> Response:
+        """State the field of each column, and how dates and numbers are read. The file is read
+        again. Later files with these headings are read the same.
+        """
+        who = caller(request)
+        row = import_of(who.lab, uuid)
+        body = ImportAnswers(data=request.data)
+        body.is_valid(raise_exception=True)
+        assign_columns(row=row, answers=Answers(**body.validated_data), by=who.user, now=now_us())
         return _import_response(row)

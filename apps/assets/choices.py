@@ -56,11 +56,27 @@ class AssetState(TextChoices):
     DISPOSED = "disposed", "Disposed of"
 
 
+class ChangeKind(TextChoices):
+    """What an import did to an asset."""
+
+    REGISTERED = "registered", "Registered"
+    CHANGED = "changed", "Changed"
+
+
 class ImportState(TextChoices):
     """State of an import."""
 
+    MAPPING = "mapping", "Columns to assign"
     READING = "reading", "Reading"
     READ = "read", "Preview"
     WRITING = "writing", "Registering"
     DONE = "done", "Registered"
     REFUSED = "refused", "Rejected"
+
+
+class MediaType(TextChoices):
+    """Types of attachments, recognised by their content."""
+
+    PDF = "application/pdf", "PDF"
+    PNG = "image/png", "PNG"
+    JPEG = "image/jpeg", "JPEG"

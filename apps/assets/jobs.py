@@ -6,11 +6,11 @@ from apps.accounts.models import Lab, User
 from apps.assets import device_usage
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services import csv_import
+from apps.assets.services import attachments, csv_import
 from apps.assets.services.charges import CHUNK, assets_metered_by, recharge, recharge_lab
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.jobs import enqueue, job
+from apps.core.jobs import DAY_US, enqueue, job, periodic_job
 from apps.core.units import US_PER_HOUR, hour_of
 
 MONTH = 31 * 24
@@ -62,6 +62,20 @@ def day_over_job(key: str) -> None:
 def charge_job(key: str) -> None:
     """Charge all assets of lab ``key`` again."""
     recharge_lab(lab=Lab.objects.get(pk=int(key)))
+
+
+@job(attachments.ERASE)
+def erase_attachments_job(key: str) -> None:
+    """Erase the bytes of deleted attachments."""
+    attachments.erase_deleted(now_us())
+
+
+@periodic_job("assets.orphan_files")
+def orphan_files_job() -> int:
+    """Delete files of attachments without a row, daily."""
+    now = now_us()
+    attachments.remove_orphans(now)
+    return now + DAY_US
 
 
 @job("assets.import_read")

@@ -6,10 +6,25 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.assets.choices import Amortisation, AssetState, ChargeKind, EventKind, ImportState
+from apps.assets.choices import (
+    Amortisation,
+    AssetState,
+    ChangeKind,
+    ChargeKind,
+    EventKind,
+    ImportState,
+    MediaType,
+)
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.fleet.models import ACTIVE, DatedFact, Device, Node, Site
+
+
+class RegisteredAssets(models.Manager["Asset"]):
+    """The assets of the register, without removed ones."""
+
+    def get_queryset(self) -> models.QuerySet["Asset"]:
+        return super().get_queryset().filter(removed_us__isnull=True)
 
 
 class Asset(models.Model):
@@ -23,6 +38,9 @@ class Asset(models.Model):
     that sums over many assets do not read events. It holds for books from ``complete_until_hour``
     on. ``settled_ug`` and ``written_off_to_date_ug`` are the amounts charged and written off by
     charges that end by ``settled_hour``. Sums read only charges that end later.
+
+    ``removed_us``: when an asset that was registered by mistake was removed. All of its events are
+    then reversed, and only ``with_removed`` returns it (``services.undo``).
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="assets")
@@ -34,6 +52,8 @@ class Asset(models.Model):
     serial = models.CharField(max_length=120, blank=True, default="")
     tag = models.CharField(max_length=60, blank=True, default="")  # the lab's own inventory number
     supplier = models.CharField(max_length=200, blank=True, default="")
+    order_number = models.CharField(max_length=100, blank=True, default="")
+    contact = models.CharField(max_length=200, blank=True, default="")
     price_ucurrency = models.BigIntegerField(null=True, blank=True)  # millionths of ``currency``
     currency = models.CharField(max_length=3, blank=True, default="")
     warranty_until = models.DateField(null=True, blank=True)
@@ -69,6 +89,10 @@ class Asset(models.Model):
     settled_hour = models.BigIntegerField(default=0)
     settled_ug = models.BigIntegerField(default=0)
     written_off_to_date_ug = models.BigIntegerField(db_column="settled_off_ug", default=0)
+    removed_us = models.BigIntegerField(null=True, blank=True)
+
+    objects = RegisteredAssets()
+    with_removed = models.Manager["Asset"]()
 
     class Meta:
         constraints = [
@@ -79,7 +103,9 @@ class Asset(models.Model):
                 name="asset_price_has_a_currency",
             ),
             models.UniqueConstraint(
-                fields=["lab", "tag"], condition=~Q(tag=""), name="asset_tag_once_per_lab"
+                fields=["lab", "tag"],
+                condition=~Q(tag="") & Q(removed_us__isnull=True),
+                name="asset_tag_once_per_lab",
             ),
         ]
         indexes = [
@@ -175,6 +201,46 @@ class LifecycleEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.asset_id}"
+
+
+class Attachment(models.Model):
+    """A document of an asset, such as an invoice. ``file``: its name below the folder of
+    attachments, chosen by the server. ``name``: for downloads.
+
+    A deleted attachment keeps its row without ``name`` and ``sha256``. ``erased_us``: its bytes are
+    erased.
+    """
+
+    asset = models.ForeignKey(
+        Asset, on_delete=models.CASCADE, related_name="attachments", db_index=False
+    )
+    uuid = models.UUIDField(unique=True)
+    file = models.CharField(max_length=100)
+    name = models.CharField(max_length=200, blank=True, default="")
+    media_type = models.CharField(max_length=20, choices=MediaType)
+    bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64, blank=True, default="")
+    added_us = models.BigIntegerField()
+    added_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    deleted_us = models.BigIntegerField(null=True, blank=True)
+    erased_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(bytes__gt=0), name="attachment_not_empty"),
+            models.CheckConstraint(
+                condition=Q(deleted_us__isnull=False) | ~Q(name="") & ~Q(sha256=""),
+                name="attachment_has_a_name",
+            ),
+            models.CheckConstraint(
+                condition=Q(erased_us__isnull=True) | Q(deleted_us__isnull=False),
+                name="attachment_deleted_if_erased",
+            ),
+        ]
+        indexes = [models.Index(fields=["asset", "added_us"], name="attachments_of_asset")]
+
+    def __str__(self) -> str:
+        return str(self.uuid)
 
 
 class AssetMeter(DatedFact):
@@ -307,8 +373,9 @@ class RegisterImport(models.Model):
 
     It is previewed first, and registered on confirmation: all or none.
 
-    ``options`` are defaults for lines without the value. ``summary`` is that of the preview:
-    counts, first lines, errors. ``content`` is emptied when the file is registered.
+    ``options``: how it is read. ``summary`` is that of the preview: counts, first lines, errors; in
+    state "mapping": what is to be confirmed. ``content`` is its text as CSV; it is emptied when the
+    file is registered, and :class:`RegisterChange` contains what was done.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -331,6 +398,71 @@ class RegisterImport(models.Model):
 
     def __str__(self) -> str:
         return self.file_name
+
+
+class RegisterChange(models.Model):
+    """What an import did to one asset. Undo reverses ``events``, and undo of the undo reverses
+    those reversals.
+
+    ``register_import`` null: the registration of a single asset that was removed. ``before`` and
+    ``after``: columns of the asset that changed. ``values``: the values of the file by field, to
+    which the next import compares. ``differences``: the changed values as shown before the
+    confirmation. ``undone_us`` null: not undone.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    register_import = models.ForeignKey(
+        RegisterImport, on_delete=models.CASCADE, null=True, blank=True, related_name="changes"
+    )
+    asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="changes")
+    kind = models.CharField(max_length=10, choices=ChangeKind)
+    before = models.JSONField(default=dict)
+    after = models.JSONField(default=dict)
+    values = models.JSONField(default=dict)
+    differences = models.JSONField(default=list)
+    events = models.JSONField(default=list)
+    recorded_us = models.BigIntegerField()
+    undone_us = models.BigIntegerField(null=True, blank=True)
+    undone_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["asset"],
+                condition=Q(kind=ChangeKind.REGISTERED),
+                name="asset_registered_once",
+            )
+        ]
+        indexes = [models.Index(fields=["lab", "undone_us"], name="register_changes_of_lab")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.asset_id}"
+
+
+class ColumnMapping(models.Model):
+    """How a lab reads files with these headings, as a person confirmed it.
+
+    ``source``: digest of the headings. ``columns``: the field of each column by its key, null: by
+    their headings. ``date_order`` and ``decimal`` '': not asked.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    source = models.CharField(max_length=64)
+    columns = models.JSONField(null=True)
+    date_order = models.CharField(max_length=3, blank=True, default="")
+    decimal = models.CharField(max_length=1, blank=True, default="")
+    confirmed_us = models.BigIntegerField()
+    confirmed_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "source"], name="column_mapping_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.source[:12]
 
 
 class DismissedProposal(models.Model):

@@ -14,7 +14,14 @@ from rest_framework import serializers
 from apps.accounts.models import Lab
 from apps.assets.choices import Amortisation, AssetState, EventKind
 from apps.assets.models import Asset, LifecycleEvent
-from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
+from apps.assets.services.validation import (
+    Draft,
+    Embodied,
+    Entry,
+    Facts,
+    default_life_hours,
+    embodied_of_configuration,
+)
 from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
@@ -100,12 +107,36 @@ class FactsBody(StrictSerializer):
     warranty_until = serializers.DateField(required=False, allow_null=True)
     location = serializers.CharField(max_length=200, required=False, allow_blank=True)
     note = serializers.CharField(max_length=1000, required=False, allow_blank=True)
+    order_number = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    contact = serializers.CharField(max_length=200, required=False, allow_blank=True)
+
+
+class ConfigurationBody(StrictSerializer):
+    """Parts of a server, from which its embodied carbon is computed (formulas of BoaviztAPI)."""
+
+    cpus = serializers.IntegerField()
+    cores = serializers.IntegerField(help_text="cores of one CPU")
+    memory_modules = serializers.IntegerField()
+    module_gb = serializers.IntegerField(help_text="capacity of one memory module")
+    ssds = serializers.IntegerField(required=False)
+    ssd_gb = serializers.IntegerField(required=False, help_text="capacity of one SSD")
+    hdds = serializers.IntegerField(required=False)
+    power_supplies = serializers.IntegerField(required=False, help_text="2 when left out")
+    gpus = serializers.IntegerField(required=False)
+    gpu_model = serializers.CharField(
+        max_length=200, required=False, help_text="name of a GPU in the catalogue with a figure"
+    )
 
 
 class AssetBody(FactsBody):
     """An asset to register: facts, purchase, start of use, and meter."""
 
     opening = EventBody()
+    configuration = ConfigurationBody(
+        required=False,
+        help_text="server or workstation, purchased new: computes the embodied carbon; leave out "
+        "``opening.embodied``",
+    )
     in_use_since = serializers.DateTimeField(required=False, allow_null=True)
     device = serializers.CharField(
         max_length=255, required=False, allow_null=True, help_text="the key of its own device"
@@ -134,8 +165,8 @@ class AssetReply(serializers.ModelSerializer[Asset]):
         model = Asset
         fields = (
             "id", "name", "kind", "state", "model", "serial", "tag", "supplier", "price_ucurrency",
-            "currency", "warranty_until", "location", "note", "owner", "borrower", "site", "parent",
-            "added_at",
+            "currency", "warranty_until", "location", "note", "order_number", "contact", "owner",
+            "borrower", "site", "parent", "added_at",
         )  # fmt: skip
 
     def get_added_at(self, asset: Asset) -> str:
@@ -271,12 +302,29 @@ def _model(lab: Lab, kind: str, name: str | None) -> HardwareModel | None:
     return hardware_model
 
 
+def _computed(lab: Lab, kind: str, opening: Body, configuration: dict[str, Any]) -> Embodied:
+    """Return the embodied carbon of a configuration. Raises InvalidInput with another value."""
+    if "embodied" in opening or opening["kind"] != EventKind.PURCHASE:
+        raise InvalidInput(
+            "A configuration is for a new purchase without a value of its own.",
+            field="configuration",
+            hint="Leave out opening.embodied and use the kind purchase, or leave it out.",
+        )
+    gpu_model = configuration.pop("gpu_model", "")
+    return embodied_of_configuration(lab, kind, configuration, gpu_model)
+
+
 def draft_of(lab: Lab, body: Body) -> Draft:
     """Return the asset of a payload. Without embodied carbon, the catalogue figure is used."""
     facts = facts_of(lab, body)
     opening_body: Body = body["opening"]
     opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **opening_body})
-    if opening_body["kind"] == EventKind.PURCHASE and "embodied" not in opening_body:
+    configuration: dict[str, Any] | None = body.get("configuration")
+    if configuration is not None:
+        opening = replace(
+            opening, embodied=_computed(lab, facts.kind, opening_body, dict(configuration))
+        )
+    elif opening_body["kind"] == EventKind.PURCHASE and "embodied" not in opening_body:
         names = (facts.model.name,) if facts.model else ()
         known = Matcher(lab).known(facts.kind, names, "", None)
         opening = replace(opening, embodied=known.embodied)

@@ -42,6 +42,7 @@ def _specified(kind: str, row: Row) -> HardwareModel:
     memory = row.get("memory_gb", "")
     return HardwareModel(
         kind=kind,
+        category=row.get("category", ""),
         name=row["name"],
         match_key=match_key(row["name"]),
         vendor=row["vendor"],
@@ -101,6 +102,8 @@ class Shipped:
         for kind in ("gpu", "cpu"):
             for row in rows_of(DATA / f"{kind}.csv"):
                 self._know(_specified(kind, row), row.get("aliases", ""))
+        for row in rows_of(DATA / "models.csv"):
+            self._know(_specified(row["kind"], row), row["aliases"])
         self._read("", DATA)
         for pack in loaded_packs():
             self._read(pack, PACKS / pack)

@@ -35,13 +35,26 @@ def model_of(kind: str, name: str, lab: Lab | None = None) -> HardwareModel | No
     Names have priority over aliases, models of the lab over shipped ones. Only exact match keys
     count, not similar names.
     """
+    return models_named(name, lab, kind=kind).get(kind)
+
+
+def models_named(name: str, lab: Lab | None = None, kind: str = "") -> dict[str, HardwareModel]:
+    """Return the models named ``name``, by kind: as :func:`model_of` for each kind, or one."""
     key = match_key(name)
     if not key:
-        return None
-    on_offer = models_of(lab).filter(kind=kind, retired_us__isnull=True)
+        return {}
+    on_offer = models_of(lab).filter(retired_us__isnull=True)
+    if kind:
+        on_offer = on_offer.filter(kind=kind)
     further = HardwareAlias.objects.filter(match_key=key).values("model_id")
-    models = list(on_offer.filter(match_key=key)) or list(on_offer.filter(pk__in=further))
-    return min(models, key=lambda model: (model.lab_id is None, model.pk), default=None)
+    named: dict[str, HardwareModel] = {}
+    for models in (on_offer.filter(match_key=key), on_offer.filter(pk__in=further)):
+        ranked = sorted(models, key=lambda model: (model.lab_id is None, model.pk))
+        for model in ranked:
+            named.setdefault(model.kind, model)
+        if kind and named:
+            break
+    return named
 
 
 def best_figures(model_ids: Iterable[int], lab: Lab | None) -> dict[int, EmbodiedFigure]:

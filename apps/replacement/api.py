@@ -22,6 +22,7 @@ from apps.replacement.payback import Payback, Unknown
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import DAYS, OWN, PARAM_OF, PARAMETERS, parse
 from apps.replacement.services import (
+    IMPOSSIBLE,
     ReplacementAnalysis,
     analyse_replacement,
     asset_for_analysis,
@@ -60,7 +61,7 @@ class KeepBreakEven(serializers.Serializer[Any]):
 
 class KeepInput(serializers.Serializer[Any]):
     input = serializers.CharField(
-        help_text="the unit ends the name: mW, hours a year, ppm, ug, ug per kWh"
+        help_text="the unit ends the name: mW, hours a year, ppm, ug, ug per kWh, MiB"
     )
     parameter = serializers.CharField(help_text="query parameter that replaces the value")
     value = serializers.IntegerField()
@@ -87,11 +88,22 @@ class KeepOld(serializers.Serializer[Any]):
     )
 
 
+class KeepRequirement(serializers.Serializer[Any]):
+    requirement = serializers.CharField(help_text="hours, memory or form_factor")
+    state = serializers.CharField(
+        help_text="met, unmet, uncertain (met in the middle of the range only, or the deciding "
+        "value is not measured) or unknown (not compared)"
+    )
+    compared = serializers.CharField(help_text="the values that were compared")
+
+
 class KeepReply(serializers.Serializer[Any]):
     asset = serializers.IntegerField()
     new = serializers.IntegerField(allow_null=True)
     verdict = serializers.CharField(
-        help_text="replace, keep, never, unknown, choose (no new model) or gone (disposed of)"
+        help_text="replace, keep, never, open (the range runs from within the new card's life to "
+        "never, or a requirement is uncertain), impossible (a requirement is not met), unknown, "
+        "choose (no new model) or gone (disposed of)"
     )
     sentence = serializers.CharField()
     open = serializers.BooleanField(
@@ -99,7 +111,10 @@ class KeepReply(serializers.Serializer[Any]):
     )
     life_years = serializers.IntegerField()
     wait_years = serializers.IntegerField()
-    break_even = KeepBreakEven(allow_null=True)
+    requirements = KeepRequirement(many=True, help_text="what the new card must meet")
+    break_even = KeepBreakEven(
+        allow_null=True, help_text="null: an input is missing, or the replacement is impossible"
+    )
     missing = serializers.ListField(
         child=serializers.CharField(), help_text="parameters without a known value"
     )
@@ -123,7 +138,7 @@ def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
     result, account = analysis.result, analysis.account
     missing = result.missing if isinstance(result, Unknown) else ()
     ends = None
-    if isinstance(result, Payback):
+    if isinstance(result, Payback) and analysis.verdict != IMPOSSIBLE:
         ends = {
             "value": _end(result.years, now),
             "low": _end(result.low, now),
@@ -137,6 +152,10 @@ def reply(analysis: ReplacementAnalysis, now: int) -> dict[str, Any]:
         "open": analysis.open,
         "life_years": analysis.life_years,
         "wait_years": analysis.query.wait_years,
+        "requirements": [
+            {"requirement": each.name, "state": each.state, "compared": each.clause}
+            for each in analysis.requirements
+        ],
         "break_even": ends,
         "missing": [PARAM_OF[name] for name in missing],
         "inputs": [

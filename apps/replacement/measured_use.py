@@ -1,12 +1,18 @@
-"""Measured power of an asset in use and idle, and hours of both, from the ledger of its meter."""
+"""Measured power of an asset in use and idle, and hours of both, from the ledger of its meter, and
+the memory that its jobs used.
+"""
 
 from dataclasses import dataclass
+
+from django.db.models import Max
 
 from apps.accounts.models import Lab
 from apps.assets.models import Asset, AssetMeter
 from apps.core.sql import as_int, fetch_rows
+from apps.core.units import US_PER_HOUR
 from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Device, Node
+from apps.ingest.models import EnergyWindow
 
 
 @dataclass(frozen=True)
@@ -111,3 +117,20 @@ def measured(lab: Lab, meter: Meter, from_hour: int, to_hour: int) -> Measured |
         idle_us=as_int(idle.get("covered_us")),
         quality=max(row["quality"] for row in parts.values()),
     )
+
+
+MEMORY_DAYS = 90
+
+
+def most_memory_mib(meter: Meter, from_hour: int, to_hour: int) -> int | None:
+    """Return the most memory in use on a device in ``[from_hour, to_hour)``, or None if it is not
+    measured. At most the last 90 days are read. The meter of a machine has no one memory.
+    """
+    if meter.device is None:
+        return None
+    start = max(from_hour, meter.from_hour, to_hour - MEMORY_DAYS * 24)
+    windows = EnergyWindow.objects.filter(
+        device=meter.device, start_us__gte=start * US_PER_HOUR, start_us__lt=to_hour * US_PER_HOUR
+    )
+    most: int | None = windows.aggregate(most=Max("mem_max_mib"))["most"]
+    return most

@@ -4,8 +4,8 @@
 new card's time for one hour of work of the old card. If idle power is known, both cards idle for
 the rest of their hours on:
 
-``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·(q + h − r·h)``, with h hours used and q
-hours idle a year.
+``saving a year = P_old·h + I_old·q − P_new·r·h − I_new·max(0, q + h − r·h)``, with h hours used and
+q hours idle a year. A slower card that works longer than the old one is on does not idle.
 
 With both idle powers 0 (unknown) this is the formula above. All arithmetic is exact: integers and
 fractions of µg, mW, hours, ppm and µg/kWh. A year has 8 760 hours.
@@ -103,9 +103,8 @@ class Point:
     def new_ug_per_year(self) -> Fraction:
         """Return the annual emissions of the new card's electricity, for the same work."""
         busy = Fraction(self.hours * self.ratio_ppm, PPM)
-        return self._emitted(
-            self.new_mw * busy + self.new_idle_mw * (self.idle_hours + self.hours - busy)
-        )
+        idle = max(Fraction(0), self.idle_hours + self.hours - busy)
+        return self._emitted(self.new_mw * busy + self.new_idle_mw * idle)
 
     @property
     def rate(self) -> Fraction:

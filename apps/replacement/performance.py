@@ -1,4 +1,4 @@
-"""Peak performance of cards: the shipped table, by catalogue name."""
+"""Peak performance and form factors of cards: the shipped tables, by catalogue name."""
 
 import csv
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from apps.catalog.matching import match_key
 from apps.replacement.payback import Known, work_ratio
 
 DATA = Path(__file__).parent / "data" / "performance.csv"
+FORM_FACTORS = DATA.with_name("form_factors.csv")
 MEASURES = {
     "tensor": "dense FP16 tensor peak",
     "fp32": "FP32 peak",
@@ -53,6 +54,17 @@ def _row(row: dict[str, str]) -> Performance:
 def performance_of(name: str) -> Performance | None:
     """Return the peak figures of a model, or None. Only exact names count."""
     return _table().get(match_key(name))
+
+
+@cache
+def _form_factors() -> dict[str, str]:
+    with FORM_FACTORS.open(newline="", encoding="utf-8") as file:
+        return {match_key(row["name"]): row["form_factor"] for row in csv.DictReader(file)}
+
+
+def form_factor_of(name: str) -> str:
+    """Return the form factor of a model, or '' if it is unknown. Only exact names count."""
+    return _form_factors().get(match_key(name), "")
 
 
 def measures_of(old: Performance | None, new: Performance | None) -> list[str]:

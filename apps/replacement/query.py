@@ -42,6 +42,7 @@ OWN = {
         "0.0001",
         "1000",
     ),
+    "memory_gib": Own("memory_mib", "Memory the jobs use", "GiB", 1024, "0", "100000"),
     "pue": Own("pue_ppm", "PUE", "", 1_000_000, "1", "5"),
     "g_per_kwh": Own("ci_ug_per_kwh", "Grid intensity", "g/kWh", 1_000_000, "0.001", "1500"),
 }

@@ -19,19 +19,45 @@ from apps.core.units import INT64_MAX, US_PER_HOUR, hour_of
 from apps.ingest.choices import EnergyQuality
 from apps.replacement import payback
 from apps.replacement.inputs import Input, embodied_input, grid, new_power, pue_of
-from apps.replacement.measured_use import Measured, Meter, measured, meter_of
+from apps.replacement.measured_use import (
+    MEMORY_DAYS,
+    Measured,
+    Meter,
+    measured,
+    meter_of,
+    most_memory_mib,
+)
 from apps.replacement.payback import Inputs, Known, Payback, Scenarios, Unknown
-from apps.replacement.performance import MEASURES, measures_of, performance_of, ratio_of
+from apps.replacement.performance import (
+    MEASURES,
+    form_factor_of,
+    measures_of,
+    performance_of,
+    ratio_of,
+)
 from apps.replacement.query import ReplacementQuery
+from apps.replacement.requirements import (
+    UNCERTAIN,
+    UNMET,
+    Card,
+    Requirement,
+    form_requirement,
+    hours_requirement,
+    memory_requirement,
+)
 
-REPLACE, KEEP, NEVER, UNKNOWN, CHOOSE, DISPOSED = (
+REPLACE, KEEP, NEVER, OPEN, IMPOSSIBLE, UNKNOWN, CHOOSE, DISPOSED = (
     "replace",
     "keep",
     "never",
+    "open",
+    "impossible",
     "unknown",
     "choose",
     "gone",
 )
+MEMORY_INPUT = "memory_mib"  # an input of the requirements, not of the payback time
+COMPONENTS = {HardwareKind.GPU, HardwareKind.CPU}  # kinds that need a slot of the machine
 CENTURY = 100  # years: longer than any card's life: a later payback counts as never
 
 
@@ -40,7 +66,8 @@ class ReplacementAnalysis:
     """Result of the analysis with its inputs.
 
     ``result`` None: no new card is selected. ``open``: the range includes payback times within and
-    beyond the new card's life. ``account`` None: embodied carbon of the old one unknown.
+    beyond the new card's life. ``account`` None: embodied carbon of the old one unknown. An unmet
+    requirement precedes every payback time.
     """
 
     asset: Asset
@@ -54,6 +81,7 @@ class ReplacementAnalysis:
     use: FigureQuery | None
     account: amortisation.Account | None
     measures: list[str]
+    requirements: list[Requirement] = field(default_factory=list)
     ways: list[Scenarios] = field(default_factory=list)
 
     @property
@@ -63,11 +91,22 @@ class ReplacementAnalysis:
             return DISPOSED
         if self.result is None:
             return CHOOSE
+        if self.with_state(UNMET):
+            return IMPOSSIBLE
         if isinstance(self.result, Unknown):
             return UNKNOWN
-        if self.result.years is None or self.result.years > CENTURY:
+        if self.open and is_never(self.result.high):
+            return OPEN
+        if is_never(self.result.years):
             return NEVER
-        return REPLACE if self.result.years <= self.life_years else KEEP
+        assert self.result.years is not None
+        if self.result.years > self.life_years:
+            return KEEP
+        return OPEN if self.with_state(UNCERTAIN) else REPLACE
+
+    def with_state(self, state: str) -> list[Requirement]:
+        """Return the requirements in a state."""
+        return [each for each in self.requirements if each.state == state]
 
     @property
     def open(self) -> bool:
@@ -77,6 +116,11 @@ class ReplacementAnalysis:
         return result.low <= self.life_years and (
             result.high is None or result.high > self.life_years
         )
+
+
+def is_never(years: Fraction | None) -> bool:
+    """Return whether a payback time counts as never."""
+    return years is None or years > CENTURY
 
 
 def asset_for_analysis(lab: Lab, pk: int) -> Asset | None:
@@ -92,11 +136,21 @@ def analyse_replacement(
     hour = hour_of(now)
     new = _new(lab, query)
     meter = meter_of(asset, hour)
-    measured_use = measured(lab, meter, hour + 1 - query.days * 24, hour + 1) if meter else None
-    sourced_inputs = _inputs(lab, asset, new, query, meter, measured_use, hour)
+    from_hour = hour + 1 - query.days * 24
+    measured_use = measured(lab, meter, from_hour, hour + 1) if meter else None
+    memory_mib = (
+        most_memory_mib(meter, from_hour, hour + 1)
+        if meter and asset.kind == HardwareKind.GPU and "memory_mib" not in query.own
+        else None
+    )
+    sourced_inputs = _inputs(lab, asset, new, query, meter, measured_use, hour) | _memory(
+        memory_mib
+    )
     result = _result(sourced_inputs) if new else None
+    requirements = _requirements(asset, new, sourced_inputs) if new else []
     life = query.life_years or LIFE_YEARS[HardwareKind(asset.kind)]
-    inputs = None if result is None or isinstance(result, Unknown) else _known(sourced_inputs)
+    impossible = any(each.state == UNMET for each in requirements)
+    inputs = _known(sourced_inputs) if isinstance(result, Payback) and not impossible else None
     return ReplacementAnalysis(
         asset=asset,
         new=new,
@@ -109,6 +163,7 @@ def analyse_replacement(
         use=_query(lab, meter, measured_use),
         account=_account(asset, hour),
         measures=_measures(asset, new),
+        requirements=requirements,
         ways=payback.ways(inputs, life + query.wait_years, query.wait_years) if inputs else [],
     )
 
@@ -233,6 +288,36 @@ def _use(measured_use: Measured | None) -> dict[str, Input]:
     return inputs
 
 
+def _memory(memory_mib: int | None) -> dict[str, Input]:
+    if memory_mib is None:
+        return {}
+    source = f"most memory in use on the old card in the last {MEMORY_DAYS} days or less"
+    return {
+        MEMORY_INPUT: Input(MEMORY_INPUT, Known.exact(memory_mib), "measured", source),
+    }
+
+
+def _requirements(asset: Asset, new: HardwareModel, inputs: dict[str, Input]) -> list[Requirement]:
+    """Return the requirements of the new card. A whole machine is compared by hours only."""
+    found = []
+    if "hours" in inputs and "ratio_ppm" in inputs:
+        found.append(hours_requirement(inputs["hours"].needed, inputs["ratio_ppm"].needed))
+    if new.kind != asset.kind and COMPONENTS & {new.kind, asset.kind}:
+        return [*found, form_requirement(None, _card(new), HardwareKind(asset.kind).label)]
+    old = _card(asset.model) if asset.model else None
+    if asset.kind == HardwareKind.GPU:
+        used = inputs[MEMORY_INPUT].needed.value if MEMORY_INPUT in inputs else None
+        found.append(memory_requirement(used, old, _card(new)))
+    if asset.kind in COMPONENTS:
+        found.append(form_requirement(old, _card(new), HardwareKind(asset.kind).label))
+    return found
+
+
+def _card(model: HardwareModel) -> Card:
+    kind = HardwareKind(model.kind).label
+    return Card(kind, model.memory_mib, form_factor_of(model.name))
+
+
 def _ratio(asset: Asset, new: HardwareModel, query: ReplacementQuery) -> Input | None:
     old, card = (performance_of(model.name) if model else None for model in (asset.model, new))
     known = ratio_of(old, card, query.by) if old and card else None
@@ -261,7 +346,7 @@ def _result(inputs: dict[str, Input]) -> Payback | Unknown:
 
 
 def _known(inputs: dict[str, Input]) -> Inputs:
-    return Inputs(**{name: each.needed for name, each in inputs.items()})
+    return Inputs(**{name: each.needed for name, each in inputs.items() if name != MEMORY_INPUT})
 
 
 def in_years(years: Fraction | None, now: int) -> int | None:

@@ -6,14 +6,19 @@ from fractions import Fraction
 from apps.core.clock import utc
 from apps.replacement.payback import Payback, Unknown
 from apps.replacement.query import LABELS
+from apps.replacement.requirements import UNCERTAIN, UNMET
+from apps.replacement.requirements import UNKNOWN as NOT_COMPARED
 from apps.replacement.services import (
     CENTURY,
     DISPOSED,
+    IMPOSSIBLE,
     KEEP,
     NEVER,
+    OPEN,
     REPLACE,
     ReplacementAnalysis,
     in_years,
+    is_never,
 )
 
 _SPELT = frozenset("AEFHILMNORSX")  # letters whose names begin with a vowel
@@ -60,14 +65,27 @@ def sentence(analysis: ReplacementAnalysis, now: int, zone: tzinfo) -> str:
     if analysis.new is None or analysis.result is None:
         return "Choose a new card."
     card = an(analysis.new.name)
+    if analysis.verdict == IMPOSSIBLE:
+        first, *others = analysis.with_state(UNMET)
+        return f"Not possible: {card} {first.clause}{_others(len(others))}."
     payback = analysis.result
     if isinstance(payback, Unknown):
         lacking = ", ".join(_within(LABELS[name].partition(":")[0]) for name in payback.missing)
         return f"Payback time of {card}: unknown. Missing: {lacking}."
-    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never}[analysis.verdict](
+    text = {REPLACE: _replace, KEEP: _keep, NEVER: _never, OPEN: _open}[analysis.verdict](
         analysis, payback, card, now, zone
     )
-    return text + (" The range includes both outcomes." if analysis.open else "")
+    if analysis.open and analysis.verdict != OPEN:
+        text += " The range includes both outcomes."
+    unknown = [_within(each.label) for each in analysis.with_state(NOT_COMPARED)]
+    return text + (f" Not compared: {', '.join(unknown)}." if unknown else "")
+
+
+def _others(number: int) -> str:
+    """Return how many other requirements are not met, as the end of a sentence."""
+    if not number:
+        return ""
+    return f"; {number} other requirement{' is' if number == 1 else 's are'} not met"
 
 
 def _within(label: str) -> str:
@@ -80,6 +98,22 @@ def _replace(
 ) -> str:
     low, high = when(payback.low, now, zone), when(payback.high, now, zone)
     return f"Replace: {card} pays back by {when(payback.years, now, zone)} ({low} – {high})."
+
+
+def _open(
+    analysis: ReplacementAnalysis, payback: Payback, card: str, now: int, zone: tzinfo
+) -> str:
+    """Return why neither outcome is certain: the range, or a requirement that may not be met."""
+    clauses = "; it ".join(each.clause for each in analysis.with_state(UNCERTAIN))
+    length = f"pays back in {years(payback.years)} years"
+    if analysis.open and is_never(payback.high):
+        text = (
+            f"does not pay back, but the range begins at {years(payback.low)} years"
+            if is_never(payback.years)
+            else f"{length}, but the range runs to never ({range_years(payback)})"
+        )
+        return f"Leave it open: {card} {text}{'; it ' + clauses if clauses else ''}."
+    return f"Leave it open: {card} {length}, but it {clauses}."
 
 
 def _keep(

@@ -60,6 +60,9 @@ class Source(TextChoices):
 
 # These sources can know a run before its collector reports it, and do not know its node.
 SOURCES_BEFORE_NODES = frozenset({Source.MLFLOW})
+# A collector stores its reports while its server is away; these sources do not. Without windows of
+# the node, their silence is the only sign of an end.
+SOURCES_THAT_MAY_STOP = frozenset({Source.API, Source.CODECARBON})
 # These sources report the end of a run themselves; windows of the node say nothing about it.
 SOURCES_THAT_REPORT_ENDS = frozenset({Source.MLFLOW})
 

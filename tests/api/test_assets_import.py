@@ -64,7 +64,9 @@ def test_a_long_file_is_answered_with_202(labs: Labs, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("query", "content", "status", "field"),
     [
-    ("", b"", 400, "file"), ("", b"\xff\xfe\xff", 400, "file"), ("", b"colour\nred", 400, "file"),
+    ("", b"", 400, "file"), ("", b"\xff\xfe\xff", 400, "file"), ("", b",\nred,", 400, "file"),
+    ("?date_order=ymd", b"name\na", 400, "date_order"), ("?decimal=x", b"name\na", 400, "decimal"),
+    ("?encoding=ebcdic", b"name\na", 400, "encoding"), ("", b"%PDF-1.7", 400, "file"),
     ("?currency=money", b"name\na", 400, "currency"),
     ("?bought_on=soon", b"name\na", 400, "bought_on"),
     ("?confirm=perhaps", b"name\na", 400, "confirm"), ("?colour=red", b"name\na", 400, "colour"),
@@ -79,6 +81,59 @@ def test_bad_input(
         == field
     )
     assert not RegisterImport.objects.exists()
+
+
+OWN_LIST = "Gerät;Modell;Kaufdatum;Anzahl\nKarte;RTX 3090;03/04/2024;2\n".encode("cp1252")
+
+
+def test_columns_are_stated_before_the_file_is_read(labs: Labs, refused: Refused) -> None:
+    told = labs.admin("POST", "assets/import/?confirm=yes", OWN_LIST, **CSV).json()
+    assert (told["state"], told["rows"], told["encoding"]) == ("mapping", [], "cp1252")
+    questions = told["questions"]
+    assert questions["needs_columns"]
+    assert questions["date_example"] == "03/04/2024"
+    columns = {column["key"]: column["field"] for column in questions["columns"]}
+    assert columns == {
+        "gerat": "name", "modell": "model", "kaufdatum": "bought_on", "anzahl": "quantity",
+    }  # fmt: skip
+    where = f"assets/import/{told['uuid']}/"
+    refused(labs.admin("POST", where), 409)
+    error = refused(labs.admin("POST", f"{where}mapping/", {"columns": columns}), 400)
+    assert error["field"] == "date_order"
+    for body, field in (
+        ({"columns": {"nosuch": "name"}}, "columns"),
+        ({"columns": {"gerat": "nosuch"}}, "columns.gerat"),
+        ({"columns": {"gerat": "name", "modell": "name"}}, "columns"),
+        ({"columns": {"kaufdatum": "bought_on"}}, "columns"),
+        ({"columns": columns, "date_order": "ymd"}, "date_order"),
+        ({"columns": columns, "date_order": "dmy", "decimal": ";"}, "decimal"),
+        ({"columns": "name"}, "columns"),
+    ):
+        assert refused(labs.admin("POST", f"{where}mapping/", body), 400)["field"] == field
+    answers = {"columns": columns, "date_order": "dmy"}
+    read = labs.admin("POST", f"{where}mapping/", answers).json()
+    assert (read["state"], read["counts"]) == ("read", {"new": 2})
+    (row,) = read["rows"]
+    assert (row["bought_on"], row["items"], row["model"]) == (
+        "2024-04-03",
+        2,
+        "NVIDIA GeForce RTX 3090",
+    )
+    again = labs.admin("POST", "assets/import/?confirm=yes", OWN_LIST, **CSV).json()
+    assert (again["state"], again["questions"]) == ("done", None)
+    refused(labs.admin("POST", f"assets/import/{again['uuid']}/mapping/", answers), 409)
+
+
+def test_who_may_assign_columns(labs: Labs, refused: Refused) -> None:
+    uuid = labs.admin("POST", "assets/import/", OWN_LIST, **CSV).json()["uuid"]
+    where = f"assets/import/{uuid}/mapping/"
+    answers = {"columns": {"gerat": "name", "kaufdatum": "bought_on"}, "date_order": "dmy"}
+    for caller in (labs.viewer, labs.member, labs.node):
+        refused(caller("POST", where, answers), 403)
+    refused(labs.nobody("POST", where, answers), 401)
+    refused(labs.outsider("POST", where, answers), 404)
+    refused(labs.admin("GET", where), 405)
+    assert RegisterImport.objects.get(uuid=uuid).state == "mapping"
 
 
 def test_who_may_and_methods(labs: Labs, refused: Refused) -> None:

@@ -6,6 +6,7 @@ import pytest
 from apps.artifacts.choices import CopyState
 from apps.artifacts.cleanup.proposals import propose_copies
 from apps.artifacts.cleanup.retention import DAY_US
+from apps.artifacts.cleanup.retention_settings import set_retention_periods
 from apps.artifacts.models import Copy
 from apps.artifacts.parsing import parse_copy_states
 from apps.artifacts.services.copies import record_copy_states
@@ -80,3 +81,19 @@ def test_what_is_back_where_a_plan_took_it_away_is_found_anew_and_not_due(
     assert (back.first_observed_us, back.state) == (LATER, "present")
     assert PATH not in {each.copy.path for each in propose_copies(lab.lab, lab.node, now=LATER)}
     assert _found(lab, "a", LATER + DAY_US).first_observed_us == LATER
+
+
+def test_the_period_counts_from_the_files_own_time_if_that_is_older_than_the_first_scan(
+    lab: SmallLab, run: Run
+) -> None:
+    _found(lab, "a", LATER)  # written a day before T0
+    due = {each.copy.path: each.due_us for each in propose_copies(lab.lab, lab.node, now=LATER)}
+    assert due[PATH] == T0 - DAY_US + 14 * DAY_US
+
+
+def test_a_period_of_0_days_is_due_at_once(lab: SmallLab, run: Run) -> None:
+    periods = {"intermediate": "0"}
+    set_retention_periods(lab=lab.lab, project=None, days=periods, by=lab.owner, now=T0)
+    _found(lab, "a", T0)
+    due = {each.copy.path: each.due_us for each in propose_copies(lab.lab, lab.node, now=T0)}
+    assert due[PATH] == T0 - DAY_US

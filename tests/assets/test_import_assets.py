@@ -61,8 +61,23 @@ def test_what_is_wrong_is_told(lab: SmallLab, tmp_path: Path) -> None:
         run(tmp_path / "none.csv")
     path = tmp_path / "x.csv"
     path.write_text("colour\nred\n", encoding="utf-8")
-    with pytest.raises(CommandError, match="no column that is known"):
+    with pytest.raises(CommandError, match="--column HEADING=FIELD"):
         run(path)
     small_lab(name="Second")
     with pytest.raises(CommandError, match="Name the lab"):
         run(path)
+
+
+def test_columns_of_an_own_format(lab: SmallLab, tmp_path: Path) -> None:
+    path = tmp_path / "liste.csv"
+    path.write_text("Was;Gekauft\nRTX 3090;03/04/2024\n", encoding="utf-8")
+    with pytest.raises(CommandError, match="Was: ignored"):
+        run(path)
+    with pytest.raises(CommandError, match="add --date-order"):
+        run(path, "--column", "Was=model", "--column", "Gekauft=bought_on")
+    with pytest.raises(CommandError, match="not a field"):
+        run(path, "--column", "Was=thing")
+    told = run(
+        path, "--column", "Was=model", "--column", "Gekauft=bought_on", "--date-order", "mdy"
+    )
+    assert "1 registered" in told

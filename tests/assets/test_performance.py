@@ -5,7 +5,13 @@ nothing share-alike.
 import csv
 
 from apps.catalog.selectors import DATA as CATALOGUE
-from apps.replacement.performance import DATA, MEASURES, performance_of
+from apps.replacement.performance import (
+    DATA,
+    FORM_FACTORS,
+    MEASURES,
+    form_factor_of,
+    performance_of,
+)
 
 
 def _rows() -> list[dict[str, str]]:
@@ -47,3 +53,17 @@ def test_peaks_are_where_they_should_be() -> None:
             if row[name]
         ]
         assert all(1_000 <= number <= 20_000_000 for number in numbers), row
+
+
+def test_form_factors_are_of_catalogue_names_each_once_with_a_source() -> None:
+    with FORM_FACTORS.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    with (CATALOGUE / "gpu.csv").open(newline="", encoding="utf-8") as file:
+        known = {row["name"] for row in csv.DictReader(file)}
+    names = [row["name"] for row in rows]
+    assert set(names) <= known
+    assert len(names) == len(set(names))
+    assert all(row["form_factor"] and row["source"] and row["licence"] for row in rows)
+    assert form_factor_of("nvidia a100 sxm4 80gb") == "SXM4 module"
+    assert form_factor_of("NVIDIA A100 80GB PCIe") == "PCIe card"
+    assert form_factor_of("a card of the lab's own") == ""

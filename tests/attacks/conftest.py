@@ -1,6 +1,7 @@
 """Two labs, visitors of each kind, and hostile names."""
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -14,6 +15,8 @@ from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
+from apps.assets.models import Asset
+from apps.assets.services.attachments import attach
 from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.precedence import ConsumerSpan
@@ -28,6 +31,8 @@ from apps.core.models import Job
 from apps.fleet.models import Device, Node
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
+from apps.pollers.choices import System
+from apps.pollers.models import AssetSource, PolledRow
 from apps.preflight.choices import FindingState
 from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.preflight.services.findings import decide
@@ -47,6 +52,7 @@ from tests.runs.fingerprints import a_run, parsed
 
 RUN = "7f1d3b52-2222-4333-8444-555566667777"
 GPU = "gpu:GPU-0000-1111"
+PDF = b"%PDF-1.7 our-secret-invoice"
 # Breaks out of attributes, titles, text areas, scripts and comments; loads, runs and posts.
 HOSTILE = (
     "'\"--></title></textarea></script><script src=//evil.example/lcevil></script>"
@@ -177,6 +183,10 @@ def _register(small: SmallLab, name: str) -> None:
         opening=opening,
         **register_rows,
     )
+    asset = Asset.objects.get(lab=small.lab)
+    Asset.objects.filter(pk=asset.pk).update(order_number=name[:100], contact=name[:200])
+    attach(asset=asset, file_name=name, content=PDF, by=small.owner, now=now_us())
+    _asset_source(small, name)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     upload(
@@ -188,6 +198,36 @@ def _register(small: SmallLab, name: str) -> None:
         now=now_us(),
     )
     run_until_idle(worker="test")
+
+
+def _asset_source(small: SmallLab, name: str) -> None:
+    """Add an asset source with a row of each kind. It is not polled."""
+    source = AssetSource.objects.create(
+        lab=small.lab,
+        system=System.NETBOX,
+        name=name[:100],
+        address="http://127.0.0.1:9",
+        token="1:x",
+        bought_on="2024-03-01",
+        created_by=small.owner,
+        created_us=T0,
+        problem=name[:400],
+        halted_us=T0,
+        lost_rows=1,
+    )
+    asset = Asset.objects.filter(lab=small.lab)[0]
+    cells = {"name": name, "model": name, "tag": name, "status": name}
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"asset": asset, "accepted": {"name": "before"}, "problem": name[:400]},
+        {"vanished_us": T0, "asset": asset},
+        {"problem": name[:400]},
+        {"ignored": True},
+    ]
+    PolledRow.objects.bulk_create(
+        PolledRow(source=source, number=number, cells=cells, **values)
+        for number, values in enumerate(kinds, 1)
+    )
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:

@@ -10,10 +10,11 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
 from apps.artifacts.models import CleanupPlan
-from apps.assets.models import Asset, LifecycleEvent, RegisterImport
+from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
+from apps.pollers.models import AssetSource
 from apps.preflight.models import DuplicateFinding, Preflight
 from apps.runs.models import Run
 from apps.trackers.mlflow.models import MlflowSource
@@ -70,6 +71,14 @@ def address(route: str, small: SmallLab, run: str) -> str:
         )
         filled["pk"] = str(Asset.objects.filter(lab=small.lab).values_list("pk", flat=True).first())
         filled["asset"] = filled["pk"]
+        filled["source"] = str(
+            AssetSource.objects.filter(lab=small.lab).values_list("pk", flat=True).first()
+        )
+        filled["attachment"] = str(
+            Attachment.objects.filter(asset_id=int(filled["pk"]), deleted_us=None)
+            .values_list("uuid", flat=True)
+            .first()
+        )
         filled["event"] = str(
             LifecycleEvent.objects.filter(asset_id=int(filled["pk"])).latest("pk").pk
         )
@@ -79,6 +88,8 @@ def address(route: str, small: SmallLab, run: str) -> str:
     if "/device-moves/" in route:
         move = DeviceMove.objects.filter(device__lab=small.lab).order_by("pk").first()
         filled["pk"] = str(move.pk if move else 0)
+    if "<int:finding>" in route:
+        filled["finding"] = filled["pk"]
     if "<int:invitation>" in route:
         filled["invitation"] = str(Invitation.objects.get(lab=small.lab).pk)
     if "<str:token>" in route:

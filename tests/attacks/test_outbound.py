@@ -183,3 +183,13 @@ def test_the_name_is_asked_for_once_and_the_checked_address_is_connected_to(
             max_bytes=10,
         )
     assert asked == ["h"]
+
+
+def test_asset_sources_are_addresses_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCARBON_ASSET_SOURCES", " https://NetBox.lab/ ,http://10.2.0.7:8080")
+    assert read_environment().asset_sources == ["https://netbox.lab", "http://10.2.0.7:8080"]
+    monkeypatch.setenv("LABCARBON_ASSET_SOURCES", "netbox.lab")
+    with pytest.raises(ConfigurationError, match=r"LABCARBON_ASSET_SOURCES: 'netbox.lab'"):
+        read_environment()
+    monkeypatch.delenv("LABCARBON_ASSET_SOURCES")
+    assert read_environment().asset_sources == []

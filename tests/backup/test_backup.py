@@ -399,3 +399,79 @@ def test_a_folder_of_copies_that_is_a_file_is_reported(
     assert result.returncode != 0
     assert "Traceback" not in result.stderr
     assert str(tmp_path / "1") in result.stdout, "the database was backed up"
+
+
+ATTACHMENTS = ("aa/aa01", "bb/bb02")
+
+
+@pytest.fixture
+def attached(tmp_path: Path) -> tuple[Installation, Installation, list[str]]:
+    """An installation with two attachments, an empty one, and the files' names."""
+    prepare_data_dir(tmp_path / "old")
+    old, new = _sqlite(tmp_path / "old"), _sqlite(tmp_path / "new")
+    names = []
+    with old.connect() as database:
+        database.execute("PRAGMA foreign_keys=OFF")
+        for stem in ATTACHMENTS:
+            content = f"%PDF-1.7 {stem}".encode()
+            digest = hashlib.sha256(content).hexdigest()
+            name = f"{stem}-{digest[:32]}.attachment"
+            path = old.folder / "attachments" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            names.append(name)
+            database.execute(
+                "INSERT INTO assets_attachment (asset_id, uuid, file, name, media_type, bytes, "
+                "sha256, added_us) VALUES (1, ?, ?, 'a.pdf', 'application/pdf', ?, ?, 0)",
+                [digest[:32], name, len(content), digest],
+            )
+        database.commit()
+    return old, new, names
+
+
+def _stored(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.glob("*/*"))
+
+
+def test_attachments_are_copied_restored_and_erased_in_the_copy(
+    attached: tuple[Installation, Installation, list[str]], tmp_path: Path
+) -> None:
+    old, new, names = attached
+    copies = tmp_path / "copies"
+    result = old.manage("backup", str(tmp_path / "1"))
+    assert f"2 files, 32 bytes in {old.folder / 'attachments'}" in result.stdout
+    result = old.manage("backup", str(tmp_path / "2"), "--archive", str(copies))
+    assert "Attachments: 2 new of 2 files, 0 deleted ones erased" in result.stdout
+    assert _stored(copies / "attachments") == names
+    result = new.manage("restore", str(tmp_path / "2"), "--archive", str(copies))
+    assert result.returncode == 0, result.stderr
+    assert "Attachments: 2 files" in result.stdout
+    assert _stored(new.folder / "attachments") == names
+    modes = {path.stat().st_mode & 0o777 for path in (new.folder / "attachments").glob("*/*")}
+    assert modes == {0o600}
+    with old.connect() as database:
+        database.execute(
+            "UPDATE assets_attachment SET deleted_us = 1, erased_us = 1, name = '', sha256 = '' "
+            "WHERE file = ?",
+            [names[0]],
+        )
+        database.commit()
+    (old.folder / "attachments" / names[0]).unlink()
+    result = old.manage("backup", str(tmp_path / "3"), "--archive", str(copies))
+    assert "Attachments: 0 new of 1 files, 1 deleted ones erased" in result.stdout
+    assert _stored(copies / "attachments") == [names[1]]
+
+
+def test_attachments_that_are_damaged_or_missing_are_reported(
+    attached: tuple[Installation, Installation, list[str]], tmp_path: Path
+) -> None:
+    old, new, names = attached
+    copies = tmp_path / "copies"
+    (old.folder / "attachments" / names[0]).write_bytes(b"other")
+    result = old.manage("backup", str(tmp_path / "1"), "--archive", str(copies))
+    assert result.returncode != 0
+    assert f"{names[0]} is damaged" in result.stderr
+    assert _stored(copies / "attachments") == [names[1]]
+    result = new.manage("restore", str(tmp_path / "1"), "--archive", str(copies))
+    assert result.returncode != 0
+    assert f"1 of 2 files of attachments are missing: {names[0]}" in result.stderr

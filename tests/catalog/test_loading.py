@@ -125,9 +125,9 @@ def _table(folder: Path, *lines: str) -> None:
 def small_tables(db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Path:
     """A folder with a table of one switch, in the place of what is shipped."""
     settings.DATA_PACKS = []
-    for kind in ("gpu", "cpu"):
-        (tmp_path / f"{kind}.csv").write_text(
-            (DATA / f"{kind}.csv").read_text(encoding="utf-8").split("\n")[0] + "\n"
+    for table in ("gpu", "cpu", "models"):
+        (tmp_path / f"{table}.csv").write_text(
+            (DATA / f"{table}.csv").read_text(encoding="utf-8").split("\n")[0] + "\n"
         )
     _table(
         tmp_path,

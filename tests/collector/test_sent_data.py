@@ -33,7 +33,8 @@ PLANTED = "plumtreehunter"  # does not look like a secret: it is protected only 
 VARYING = {
     "device_facts": "<device>", "health.source": "<source>", "params": "<name>",
     "job.gpus": "<node>", "runs[].job.gpus": "<node>", "fingerprint.params": "<name>",
-    "fingerprint.seeds": "<name>", "fingerprint.told": "<name>",
+    "fingerprint.seeds": "<name>", "fingerprint.labels": "<name>",
+    "fingerprint.dropped": "<name>", "fingerprint.told": "<name>",
     "fingerprint.environment": "<package>",
 }  # fmt: skip
 
@@ -96,7 +97,10 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
         },
     )
     script = home / PLANTED / "train.py"
-    script.write_text(f"import time  # {PLANTED}\npassword = '{PLANTED}'\ntime.sleep(0.3)\n")
+    script.write_text(
+        f"import os, time  # {PLANTED}\npassword = '{PLANTED}'\n"
+        "os.environ.get('A' + password)\ntime.sleep(0.3)\n"
+    )
     git_identity = ["-c", f"user.name={PLANTED}", "-c", f"user.email={PLANTED}@example.org"]
     for words in (
         ["init", "-q", "-b", PLANTED],

@@ -50,6 +50,57 @@ def first(asset: Asset) -> LifecycleEvent:
     return LifecycleEvent.objects.filter(asset=asset).earliest("pk")
 
 
+CONFIGURATION = {
+    "kind": "server", "figure": "configuration", "cpus": "2", "cores": "24", "memory_modules": "12",
+    "module_gb": "32", "ssds": "1", "ssd_gb": "400", "hdds": "", "power_supplies": "2",
+}  # fmt: skip
+
+
+def test_a_server_is_computed_from_its_configuration(lab: SmallLab, owner: Client) -> None:
+    """An R740 with 2 × 24 cores, 12 × 32 GB and 400 GB: BoaviztAPI publishes 969.8 kg at 50.6
+    GB/cm²; at 48.5 GB/cm² the SSD is 0.8 kg more. With 24 × 64 GB and 4 × 3.84 TB it is another
+    figure, and 4 A100 add theirs.
+    """
+    event = first(registered(owner, **CONFIGURATION))
+    assert event.total_ug is not None
+    assert round(event.total_ug / KG, 1) == 970.6
+    assert event.low_ug is not None
+    assert event.high_ug is not None
+    assert event.low_ug < event.total_ug < event.high_ug
+    assert event.includes_end_of_life is False
+    assert "BoaviztAPI" in event.source
+    more = {"memory_modules": "24", "module_gb": "64", "ssds": "4", "ssd_gb": "3840"}
+    larger = first(registered(owner, **CONFIGURATION | more))
+    assert larger.total_ug is not None
+    assert larger.total_ug > 3 * event.total_ug
+    model = HardwareModel.objects.get(name="NVIDIA A100-SXM4-40GB", lab=None)
+    figure = best_figure(model, lab.lab)
+    assert figure is not None
+    cards = first(registered(owner, **CONFIGURATION, gpus="4", gpu_model="A100-SXM4-40GB"))
+    assert cards.total_ug == event.total_ug + 4 * figure.total_ug
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"kind": "gpu"}, "figure"),
+        ({"cpus": ""}, "cpus"),
+        ({"module_gb": "many"}, "module_gb"),
+        ({"cores": "100000"}, "cores"),
+        ({"ssd_gb": ""}, "ssd_gb"),
+        ({"gpus": "2"}, "gpu_model"),
+        ({"gpus": "2", "gpu_model": "Voodoo 2"}, "gpu_model"),
+    ],
+)
+def test_an_impossible_configuration_is_named_at_its_field(
+    lab: SmallLab, owner: Client, change: dict[str, str], field: str
+) -> None:
+    response = owner.post(ADDRESS, {**TOLD, **CONFIGURATION, **change})
+    assert response.status_code == 400
+    assert field in fields_with_errors(text_of(response))
+    assert not Asset.objects.exists()
+
+
 def test_a_value_of_ones_own_is_charged_over_its_life(lab: SmallLab, owner: Client) -> None:
     vision = create_project(lab=lab.lab, slug="vision", name="Vision", now=T0)
     asset = registered(

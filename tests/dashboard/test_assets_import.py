@@ -1,5 +1,7 @@
 """/assets/import/ and what was read: shown first, written when confirmed, all or none."""
 
+import re
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -8,6 +10,7 @@ from apps.accounts.models import AuditEntry
 from apps.assets.models import Asset, RegisterImport
 from apps.core.jobs import run_until_idle
 from tests.assets.gpus import SNIPE_IT, own_csv
+from tests.assets.hardware_list import xlsx
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
@@ -73,14 +76,14 @@ def test_a_foreign_export_needs_the_currency_once(lab: SmallLab, owner: Client) 
     ("sent", "status", "words"),
     [
         ({"lines": ""}, 400, "The file is empty"),
-        ({"lines": "colour\nred"}, 400, "no column that is known"),
+        ({"lines": ",,"}, 400, "names no columns"),
         (
             {"lines": "name,kind,bought_on\na,gpu,2024-01-01", "currency": "money"},
             400,
             "not a currency",
         ),
-        ({"file": SimpleUploadedFile("x.csv", b"name\n\xed\xa0\x80")}, 400, "UTF-8"),
-        ({"file": SimpleUploadedFile("x.csv", b"\x89PNG\r\n\x1a\n\x00\xff")}, 400, "UTF-8"),
+        ({"file": SimpleUploadedFile("x.csv", b"name\n\x01\xa0\x80")}, 400, "XLSX"),
+        ({"file": SimpleUploadedFile("x.csv", b"\x89PNG\r\n\x1a\n\x00\xff")}, 400, "a picture"),
     ],
 )
 def test_a_wrong_file_is_told(
@@ -137,3 +140,110 @@ def test_roles_methods_and_other_labs(
     assert outsider.get(address).status_code == 404
     assert outsider.post(address, {"action": "register"}).status_code == 404
     assert not Asset.objects.exists()
+
+
+OWN_LIST = "Gerät;Modell;Kaufdatum;Preis;Währung;Anzahl\nKarte;RTX 3090;03/04/2024;1.500;EUR;2\n"
+
+
+def mapping(client: Client, text: str = OWN_LIST) -> str:
+    """Upload a file of own columns; return the address of its mapping page."""
+    file = SimpleUploadedFile("liste.csv", text.encode("cp1252"))
+    preview = client.post("/assets/import/", {"file": file})["Location"]
+    answer = client.get(preview)
+    assert answer.status_code == 302
+    assert answer["Location"] == f"{preview}mapping/"
+    return str(answer["Location"])
+
+
+COLUMNS = {
+    "column0": "name", "column1": "model", "column2": "bought_on", "column3": "price",
+    "column4": "currency", "column5": "quantity",
+}  # fmt: skip
+
+
+def test_columns_are_proposed_confirmed_and_remembered(lab: SmallLab, owner: Client) -> None:
+    address = mapping(owner)
+    page = text_of(owner.get(address))
+    for field in COLUMNS.values():
+        assert f'data-field="{field}"' in page
+    assert "3 April 2024" in page
+    assert "4 March 2024" in page
+    answer = owner.post(address, COLUMNS)
+    assert answer.status_code == 400
+    assert "Choose one." in text_of(answer)
+    answer = owner.post(address, COLUMNS | {"date_order": "mdy", "decimal": ","})
+    assert answer.status_code == 302
+    page = text_of(owner.get(answer["Location"]))
+    assert 'data-new="2"' in page
+    assert 'data-items="2"' in page
+    assert "2024-03-04" in page
+    assert "1\u202f500.00\u00a0EUR" in page
+    assert "data-default=" in page
+    assert owner.get(address).status_code == 200, "columns can be changed until it is registered"
+    file = SimpleUploadedFile("liste.csv", OWN_LIST.encode("cp1252"))
+    again = owner.post("/assets/import/", {"file": file})["Location"]
+    assert owner.get(again).status_code == 200
+
+
+def test_a_date_column_that_is_assigned_by_hand_is_asked_about(
+    lab: SmallLab, owner: Client
+) -> None:
+    address = mapping(owner, "Was;Wann\nRTX 3090;03/04/2024\n")
+    assert "April 2024" not in text_of(owner.get(address))
+    answer = owner.post(address, {"column0": "model", "column1": "bought_on"})
+    assert answer.status_code == 400
+    assert "3 April 2024" in text_of(answer)
+    sent = {"column0": "model", "column1": "bought_on", "date_order": "dmy"}
+    assert owner.post(address, sent).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ({"column0": "password"}, "Choose one of the list"),
+        ({"column0": "name", "column1": "name"}, "Two columns are assigned"),
+        ({"column2": "bought_on", "date_order": "dmy"}, "No column names the assets"),
+        ({"column0": "name", "column2": "bought_on", "date_order": "ymd"}, "Choose one."),
+        ({}, "No column names the assets"),
+    ],
+)
+def test_wrong_columns_are_refused(
+    lab: SmallLab, owner: Client, sent: dict[str, str], words: str
+) -> None:
+    answer = owner.post(mapping(owner), sent)
+    assert answer.status_code == 400
+    assert words in text_of(answer)
+    assert RegisterImport.objects.get().state == "mapping"
+
+
+def test_hostile_headings_and_cells_stay_text(lab: SmallLab, owner: Client) -> None:
+    quoted = HOSTILE.encode("cp1252", "replace").decode("cp1252").replace('"', '""')
+    page = text_of(owner.get(mapping(owner, f'"{quoted}";"x{quoted}"\n"{quoted}";1\n')))
+    assert "<script>alert" not in page
+    assert "onerror=alert(2)>" not in page.replace("&gt;", "")
+
+
+def test_who_may_assign_columns(
+    lab: SmallLab, owner: Client, viewer: Client, outsider: Client
+) -> None:
+    address = mapping(owner)
+    assert viewer.get(address).status_code == 403
+    assert viewer.post(address, COLUMNS).status_code == 403
+    assert outsider.get(address).status_code == 404
+    assert outsider.post(address, COLUMNS).status_code == 404
+    assert_needs_sign_in(address)
+    assert_only(owner, address, "GET", "POST")
+    assert RegisterImport.objects.get().state == "mapping"
+
+
+def test_a_workbook_is_read(lab: SmallLab, owner: Client) -> None:
+    file = SimpleUploadedFile("inventar.xlsx", xlsx(), content_type="text/html")
+    address = owner.post("/assets/import/", {"file": file, "currency": "EUR"})["Location"]
+    page = text_of(owner.get(f"{address}mapping/"))
+    names = re.findall(r'name="(column\d+)"', page)
+    fields = re.findall(r'data-field="(\w*)"', page)
+    answer = owner.post(f"{address}mapping/", dict(zip(names, fields, strict=True)))
+    assert answer.status_code == 302
+    page = text_of(owner.get(address))
+    assert "data-sheets" in page
+    assert 'data-new="122"' in page

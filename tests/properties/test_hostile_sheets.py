@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from apps.assets.models import Asset
 from apps.assets.services.csv_import import confirm, upload
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.csv_reader import decoded, read_lines
+from apps.assets.spreadsheets.csv_reader import read_lines, read_source
 from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN, recognise
 from apps.assets.spreadsheets.preview import KNOWN, LEFT_OUT, NEW, WRONG, Reading
@@ -90,7 +90,7 @@ def in_words(error: LabCarbonError, *, hint: bool = False) -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     try:
-        found = list(read_lines(decoded(content))[1])
+        found = list(read_lines(read_source(content).text)[1])
     except LabCarbonError as error:
         in_words(error)
     else:
@@ -173,7 +173,7 @@ def test_every_line_of_ours_is_something_and_nothing_raises(
     text = sheet(list(OWN), [[line.get(name, "") for name in OWN] for line in lines])
     if is_unstorable(text):
         with pytest.raises(LabCarbonError):
-            decoded(text.encode("utf-8", "surrogatepass"))
+            read_source(text.encode("utf-8", "surrogatepass"), "utf-8")
         return
     try:
         found = list(Reading(lab.lab, text, Options(bought_on="2024-03-01"), T0).rows())

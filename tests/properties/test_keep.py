@@ -21,6 +21,7 @@ from apps.replacement.payback import (
     ways,
     work_ratio,
 )
+from apps.replacement.requirements import MET, UNMET, hours_requirement
 
 MANY = 10**9
 
@@ -79,6 +80,25 @@ def test_more_embodied_carbon_or_a_hungrier_new_card_never_shortens(
 @given(inputs(idle=False), more)
 def test_a_slower_new_card_never_shortens(found: Inputs, factor: Fraction) -> None:
     assert _length(payback(_more(found, "ratio_ppm", factor))) >= _length(payback(found))
+
+
+@given(inputs(), st.integers(0, 80_000), st.integers(1_000_000, 5_000_000))
+def test_a_card_never_saves_by_idling_a_negative_time(
+    found: Inputs, idle_mw: int, ratio_ppm: int
+) -> None:
+    """A hungrier idle new card never emits less, however slow it is."""
+    slow = replace(found, ratio_ppm=Known.exact(ratio_ppm))
+    frugal = middle(replace(slow, new_idle_mw=Known.exact(0))).new_ug_per_year
+    assert middle(replace(slow, new_idle_mw=Known.exact(idle_mw))).new_ug_per_year >= frugal
+
+
+@given(known(0, HOURS_PER_YEAR), known(10_000, 5_000_000))
+def test_work_longer_than_a_year_never_fits(hours: Known, ratio_ppm: Known) -> None:
+    found = hours_requirement(hours, ratio_ppm)
+    assert (found.state == UNMET) == (hours.value * ratio_ppm.value > HOURS_PER_YEAR * PPM)
+    alone = (hours.high * ratio_ppm.value, hours.value * ratio_ppm.high)
+    if found.state == MET:
+        assert all(needed <= HOURS_PER_YEAR * PPM for needed in alone)
 
 
 @given(inputs())

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.core.clock import now_us
 from apps.core.jobs import acquire_next, run_job, run_until_idle
 from apps.core.models import Job
-from apps.runs.choices import RunState
+from apps.runs.choices import RunState, Source
 from apps.runs.metric_parsing import as_points
 from apps.runs.models import Run
 from apps.runs.services.lost_runs import CHECK_INTERVAL_US, SILENT_AFTER_US, detect_lost_runs
@@ -22,10 +22,16 @@ pytestmark = pytest.mark.django_db
 GPU = "gpu:GPU-1"
 
 
-def running(small: SmallLab, *, node: bool = True, now: int = T0) -> Run:
+def running(small: SmallLab, *, node: bool = True, now: int = T0, reported_by: str = "") -> Run:
     facts = RunFacts(name="train.py", started_us=T0, node_uuid=small.node.uuid if node else None)
     run, _ = put_run(
-        lab=small.lab, uuid=uuid.uuid4(), facts=facts, by=None, bound_node=None, now=now
+        lab=small.lab,
+        uuid=uuid.uuid4(),
+        facts=facts,
+        by=None,
+        bound_node=None,
+        now=now,
+        reported_by=reported_by,
     )
     return run
 
@@ -97,6 +103,31 @@ def test_a_silent_node_loses_no_run() -> None:
     shown(small, run, 0, 1)
     detect_lost_runs(lab=small.lab, now=at(60 * 24 * 30))
     assert state(run) == RunState.RUNNING
+
+
+@pytest.mark.parametrize("source", [Source.API, Source.CODECARBON])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_day_without_any_signal_on_a_silent_node_loses_it(source: Source, earlier: bool) -> None:
+    """No collector stores what these clients would report."""
+    small = small_lab()
+    if earlier:
+        shown(small, None, -2, -1)  # the collector of the node stopped before the run began
+    run = running(small, reported_by=source)
+    detect_lost_runs(lab=small.lab, now=T0 + SILENT_AFTER_US)
+    assert state(run) == RunState.RUNNING
+    detect_lost_runs(lab=small.lab, now=T0 + SILENT_AFTER_US + 1)
+    assert state(run) == RunState.LOST
+    shown(small, run, 60 * 24)
+    detect_lost_runs(lab=small.lab, now=at(60 * 24 + 2))
+    assert state(run) == RunState.RUNNING
+
+
+def test_a_reported_run_on_a_measuring_node_is_lost_by_its_windows() -> None:
+    small = small_lab()
+    run = running(small, reported_by=Source.API)
+    shown(small, None, *range(20))
+    detect_lost_runs(lab=small.lab, now=at(20))
+    assert state(run) == RunState.LOST
 
 
 def test_what_a_node_kept_while_away_is_judged_by_its_own_time() -> None:

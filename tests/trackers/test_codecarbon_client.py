@@ -27,7 +27,7 @@ from tests.services.process import answers, end_process, end_with_parent, wait_u
 # One server for all of them, in one process; each has a lab of its own.
 pytestmark = [pytest.mark.codecarbon, pytest.mark.xdist_group("codecarbon")]
 
-LABS = 5  # one for each test
+LABS = 7  # one for each test
 _LABS = """
 import json
 from apps.accounts.models import Project, User
@@ -47,6 +47,8 @@ def made(number):
 _OF_LAB = """FROM trackers_codecarbonpost p JOIN trackers_codecarbonrun t ON t.id = p.told_id
   JOIN trackers_codecarbonsource s ON s.id = t.source_id
   LEFT JOIN trackers_codecarboninterval i ON i.post_id = p.id WHERE s.lab_id = ?"""
+_TRACKED = """FROM trackers_codecarbonrun t
+  JOIN trackers_codecarbonsource s ON s.id = t.source_id WHERE s.lab_id = ?"""
 _BOOKS = {
     "runs": "SELECT name, state, teller FROM runs_run WHERE lab_id = ?",
     "told": f"SELECT SUM(gpu_mj), SUM(cpu_mj), SUM(ram_mj), SUM(client_ug) {_OF_LAB}",
@@ -178,16 +180,19 @@ def lab(server: Server) -> OneLab:
 
 
 @contextmanager
-def slow(port: int, seconds: float) -> Iterator[int]:
-    """Stand before a server and let every emission take ``seconds`` before it is sent on; yield
-    the port.
+def slow(
+    port: int, seconds: float, *, route: str = "emissions", times: int = 1000
+) -> Iterator[int]:
+    """Stand before a server and let the first ``times`` requests of ``route`` take ``seconds``
+    before they are sent on; yield the port.
     """
+    delays = [seconds] * times  # pop is atomic
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.path.endswith("emissions"):
-                time.sleep(seconds)
+            if self.path.endswith(f"/{route}") and delays:
+                time.sleep(delays.pop())
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             connection.request("POST", self.path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -311,6 +316,31 @@ def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(
     assert books["problems"] == []
     rounded_j = _rounded_j(books)
     assert -rounded_j <= _missing_j(told, books) <= _not_sent_j(log) + rounded_j, (told, books, log)
+
+
+@pytest.mark.parametrize("seconds", [1.5, 3])
+def test_a_run_that_the_client_creates_twice_is_one_run(
+    lab: OneLab, tmp_path: Path, seconds: float
+) -> None:
+    """The client posts each interval in a thread of its own, and each thread creates the run if no
+    answer has arrived yet. 1.5 s: each of two threads uses its own id. 3 s: the client gives up
+    after two, and an id is never used.
+    """
+    with slow(lab.server.installation.port, seconds, route="runs", times=2) as port:
+        client = _run(lab, tmp_path / "home", port=port, seconds=300)
+        _wait_for("Successful upload emission", client, times=4)
+        (tmp_path / "home" / "stop").touch()
+        told, log = codecarbon.end(client)
+    books = lab.books()
+    tracked = lab.server.rows(f"SELECT COUNT(DISTINCT t.id) {_TRACKED}", lab.pk)
+    assert tracked[0][0] >= 2, log
+    assert books["runs"] == [["notebooks", "running", "codecarbon"]]
+    assert books["problems"] == []
+    measured = sum(books["told"][f"{name}_mj"] for name in ("cpu", "gpu", "ram"))
+    assert books["ledger_mj"] == measured
+    if "Read timed out" not in log:  # else the client dropped an interval
+        rounded_j = _rounded_j(books)
+        assert -rounded_j <= _missing_j(told, books) <= _not_sent_j(log) + rounded_j, log
 
 
 def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_path: Path) -> None:

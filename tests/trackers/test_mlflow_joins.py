@@ -5,14 +5,18 @@ that must not count twice.
 from uuid import uuid4
 
 import pytest
+from django.test import Client
 
 from apps.accounts.models import Project
 from apps.core.clock import now_us
 from apps.runs.models import ExternalId, Fingerprint, Run
+from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.runs import RunFacts, put_run
 from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from tests.builders import MINUTE, T0, SmallLab, W, push
+from tests.dashboard.support import text_of
 from tests.fakes.mlflow_server import FakeMlflow
+from tests.runs.fingerprints import parsed
 from tests.trackers.mlflow_support import MS, ledger_mj, poll, source_at, training, watts
 
 
@@ -210,6 +214,24 @@ def test_the_same_id_told_over_the_api_is_the_same_run(
     poll(source)
     assert Run.objects.get() == run
     assert MlflowRun.objects.get().is_linked
+
+
+def test_parameters_that_only_mlflow_logged_are_on_the_page(
+    fake: FakeMlflow, source: MlflowSource, lab: SmallLab
+) -> None:
+    """The command line of a run is compared. Autologging knows more: it is displayed beside it."""
+    run = _known(lab)
+    put_fingerprint(run=run, payload=parsed())
+    before = Fingerprint.objects.values("params", "recipe").get(run=run)
+    logged = training(fake, "a1", max_iter="50", solver="lbfgs")
+    logged.tags["labcarbon.run_uuid"] = str(run.uuid)
+    poll(source)
+    assert Fingerprint.objects.values("params", "recipe").get(run=run) == before
+    client = Client()
+    client.force_login(lab.owner)
+    page = text_of(client.get(f"/runs/{run.uuid}/"))
+    assert "max_iter (not compared)" in page
+    assert "lbfgs" in page
 
 
 def test_another_labs_server_changes_nothing_here(

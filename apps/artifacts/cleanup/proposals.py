@@ -133,9 +133,8 @@ def _with_due_dates(
             lab, project_of_copy
         )
         periods_by_project[copy.artifact.project_id] = periods
-        last_us = max(
-            copy.modified_us or 0, copy.first_observed_us, archived_us.get(copy.artifact.digest, 0)
-        )
+        written_us = copy.first_observed_us if copy.modified_us is None else copy.modified_us
+        last_us = max(written_us, copy.restarted_us, archived_us.get(copy.artifact.digest, 0))
         at_us = due_us(classes[copy.artifact_id], periods, last_us)
         if at_us is not None:
             dated.append((copy, classes[copy.artifact_id], at_us))

@@ -76,9 +76,9 @@ def parse_period(text: str) -> tuple[int | None] | None:
     if text == NEVER:
         return (None,)
     days = parse_record_number(text)
-    if days is None or not 1 <= days <= MAX_DAYS:
+    if days is None or not 0 <= days <= MAX_DAYS:
         hint = (
-            f"Enter 1 to {MAX_DAYS} days or “{NEVER}”, or leave it empty for the inherited period."
+            f"Enter 0 to {MAX_DAYS} days or “{NEVER}”, or leave it empty for the inherited period."
         )
         raise InvalidInput(f"{text[:40]!r} is not a retention period.", hint=hint)
     return (days,)

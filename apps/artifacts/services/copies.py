@@ -49,7 +49,7 @@ class CopyRecorder:
             for copy in known_copies
         }
         self._first = {
-            (copy.location_key, copy.artifact.digest): copy.first_observed_us
+            (copy.location_key, copy.artifact.digest): (copy.first_observed_us, copy.restarted_us)
             for copy in known_copies
             if copy.state not in _REMOVED_STATES
         }
@@ -84,6 +84,7 @@ class CopyRecorder:
                 "state",
                 "modified_us",
                 "first_observed_us",
+                "restarted_us",
                 "last_observed_us",
                 "hashed_us",
             ],
@@ -94,6 +95,8 @@ class CopyRecorder:
         is_object = node is None and not row.path.startswith(_NO_MEDIUM_PREFIXES)
         medium = Medium.OBJECT if is_object and row.medium == Medium.UNKNOWN else row.medium
         key = location_key(node, row.path)
+        restarted_us = self._now if key in self._before else 0
+        first_us, restarted_us = self._first.get((key, artifact.digest), (self._now, restarted_us))
         return Copy(
             lab=self._lab,
             artifact=artifact,
@@ -103,7 +106,8 @@ class CopyRecorder:
             medium=medium,
             state=CopyState.PRESENT,
             modified_us=datetime_to_us(row.modified_at) if row.modified_at else None,
-            first_observed_us=self._first.get((key, artifact.digest), self._now),
+            first_observed_us=first_us,
+            restarted_us=restarted_us,
             last_observed_us=self._now,
             hashed_us=self._now,
         )

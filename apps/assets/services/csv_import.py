@@ -4,11 +4,11 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from django.db import transaction
 from django.urls import reverse
@@ -16,14 +16,35 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets.choices import ImportState
-from apps.assets.models import Asset, RegisterImport
+from apps.assets.choices import ChangeKind, ImportState
+from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
+from apps.assets.services.file_columns import (
+    Answers,
+    Questions,
+    answer,
+    checked_answers,
+    proposed,
+    questions_about,
+    remembered,
+)
 from apps.assets.services.register import write_drafts
+from apps.assets.services.register_changes import apply_update
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.csv_reader import decoded, read_lines
-from apps.assets.spreadsheets.preview import KNOWN, NEW, WRONG, Reading, Row, generations, settled
+from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
+from apps.assets.spreadsheets.preview import (
+    CHANGED,
+    KNOWN,
+    NEW,
+    WRONG,
+    Reading,
+    Row,
+    generations,
+    settled,
+)
 from apps.assets.spreadsheets.rows import Options
+from apps.catalog.choices import FigureMethod
+from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
@@ -65,34 +86,81 @@ def checked_options(options: Options) -> Options:
     bought_on = options.bought_on.strip()
     if bought_on:
         cells.day_of(bought_on, "bought_on")
-    return Options(currency, bought_on)
+    answers = checked_answers(Answers(None, options.date_order, options.decimal), ())
+    return replace(
+        options,
+        currency=currency,
+        bought_on=bought_on,
+        date_order=answers.date_order,
+        decimal=answers.decimal,
+    )
 
 
 @transaction.atomic
 def upload(
     *, lab: Lab, file_name: str, content: bytes, options: Options, by: User | None, now: int
 ) -> RegisterImport:
-    """Save a file. Read a short file immediately, else enqueue a job. Raises InvalidInput,
-    TooLarge.
+    """Save a file. Read a short file immediately, else enqueue a job. A file about which something
+    has to be confirmed first waits in state "mapping". Raises InvalidInput, TooLarge.
     """
     options = checked_options(options)
-    text = decoded(content)
-    lines = sum(1 for _ in read_lines(text)[1])
-    RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US).delete()
+    source = read_source(content, options.encoding, options.sheet)
+    separator = separator_of(source.text) if source.encoding else ","
+    options = replace(options, encoding=source.encoding, sheet=source.sheet, separator=separator)
+    questions = _asked(lab, source.text, options)
+    lines = sum(1 for _ in read_lines(source.text, questions.options.columns, separator)[1])
+    expired = RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US)
+    expired.exclude(state=ImportState.DONE).delete()
     row = RegisterImport.objects.create(
         lab=lab,
         file_name=cells.file_name(file_name),
-        content=text,
-        options=asdict(options),
+        content=source.text,
+        options=asdict(questions.options),
         lines=lines,
+        summary={"sheet": source.sheet, "other_sheets": list(source.other_sheets[:20])},
         created_us=now,
         created_by=by,
     )
-    if lines <= SYNCHRONOUS_LINES:
+    if questions.is_open:
+        payload = questions.payload(proposed(lab, questions))
+        _keep(row, ImportState.MAPPING, row.summary | {"questions": payload})
+    else:
+        _read_or_enqueue(row, now)
+    return row
+
+
+def _asked(lab: Lab, text: str, options: Options) -> Questions:
+    """Return the questions about a file, after what the lab confirmed about its headings before."""
+    header = read_lines(text, options.columns, options.separator)[0]
+    answers = remembered(lab, header)
+    columns = options.columns if options.columns is not None else answers.columns
+    if columns is not None:
+        columns = checked_answers(Answers(columns), header.columns).columns
+    return questions_about(
+        text,
+        replace(
+            options,
+            columns=columns,
+            date_order=options.date_order or answers.date_order,
+            decimal=options.decimal or answers.decimal,
+        ),
+    )
+
+
+def _read_or_enqueue(row: RegisterImport, now: int) -> None:
+    if row.lines <= SYNCHRONOUS_LINES:
         read(row=row, now=now)
     else:
         enqueue(kind="assets.import_read", key=str(row.uuid))
-    return row
+
+
+@transaction.atomic
+def assign_columns(*, row: RegisterImport, answers: Answers, by: User | None, now: int) -> None:
+    """Save what a person states about a file and read it. Raises InvalidInput, Conflict."""
+    answer(row=row, answers=answers, by=by, now=now)
+    RegisterImport.objects.filter(pk=row.pk).update(state=ImportState.READING, lines_done=0)
+    row.state, row.lines_done = ImportState.READING, 0
+    _read_or_enqueue(row, now)
 
 
 def read(*, row: RegisterImport, now: int) -> None:
@@ -116,8 +184,14 @@ def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]
         if len(rows) % CHUNK == 0:
             RegisterImport.objects.filter(pk=row.pk).update(lines_done=len(rows))
     rows = settled(rows)
-    header = {"origin": reading.header.origin, "ignored": list(reading.header.ignored[:50])}
-    return rows, {**header, **_summary(rows)}
+    header = {
+        "origin": reading.header.origin,
+        "ignored": list(reading.header.ignored[:50]),
+        "sheet": row.summary.get("sheet", ""),
+        "other_sheets": row.summary.get("other_sheets", []),
+        "encoding": row.options.get("encoding", ""),
+    }
+    return rows, {**header, **_summary(rows, ZoneInfo(row.lab.time_zone))}
 
 
 def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> None:
@@ -127,48 +201,80 @@ def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> N
     RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
 
 
-def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+def _summary(rows: Sequence[Row], zone: ZoneInfo) -> dict[str, Any]:
     new = [row for row in rows if row.outcome == NEW]
-    known = [
-        row.known.embodied
-        for row in new
-        if row.known is not None and row.known.embodied is not None
+    shown = [
+        row for row, before in zip(rows, [None, *rows], strict=False) if _is_shown(row, before)
     ]
+    wrong = [row for row in shown if row.outcome == WRONG]
     return {
         "counts": dict(Counter(row.outcome for row in rows)),
         "by": dict(Counter((row.known.by if row.known else "") or "unknown" for row in new)),
-        "total_ug": sum(each.total_ug for each in known),
+        "total_ug": sum(_total_ug(row) for row in new),
+        "default_ug": sum(_total_ug(row) for row in new if _is_default(row)),
         "unmarked": sum(row.unmarked for row in new),
         "elsewhere": sorted({row.elsewhere for row in new if row.elsewhere})[:20],
-        "rows": [row_payload(row) for row in rows[:PREVIEW_LINES]],
-        "wrong": [
-            row_payload(row)
-            for row in islice((row for row in rows if row.outcome == WRONG), PREVIEW_LINES)
-        ],
+        "remarks": dict(Counter(remark.code for row in shown for remark in row.remarks)),
+        "rows": [row_payload(row, zone) for row in shown[:PREVIEW_LINES]],
+        "wrong": [row_payload(row, zone) for row in wrong[:PREVIEW_LINES]],
     }
 
 
-def row_payload(row: Row) -> dict[str, Any]:
+def _is_shown(row: Row, before: Row | None) -> bool:
+    """Return whether a row is listed: equal things of one line are listed once."""
+    return row.item <= 1 or before is None or before.outcome != row.outcome
+
+
+def _total_ug(row: Row) -> int:
+    embodied = row.known.embodied if row.known else None
+    return embodied.total_ug if embodied else 0
+
+
+def _is_default(row: Row) -> bool:
+    """Return whether the embodied carbon of a row is the average of a category."""
+    figure = row.known.embodied.figure if row.known and row.known.embodied else None
+    return figure is not None and figure.method == FigureMethod.CATEGORY
+
+
+def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
     """Return a row as saved in the summary."""
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
+    facts, opening = (draft.facts, draft.opening) if draft else (None, None)
+    ended = [day_in(entry.at_us, zone) for entry in draft.entries] if draft else []
     return {
         "line": row.line,
         "outcome": row.outcome,
         "name": row.name,
-        "kind": draft.facts.kind if draft else "",
+        "items": row.items,
+        "kind": facts.kind if facts else "",
         "model": known.model.name if known and known.model else "",
         "by": known.by if known else "",
+        "is_default": _is_default(row),
         "embodied_ug": embodied.total_ug if embodied else None,
         "low_ug": embodied.low_ug if embodied else None,
         "high_ug": embodied.high_ug if embodied else None,
         "why": known.why if known else "",
+        "bought_on": day_in(opening.at_us, zone) if opening else "",
+        "ended_on": ended[-1] if ended else "",
+        "price_ucurrency": facts.price_ucurrency if facts else None,
+        "currency": facts.currency if facts else "",
+        "owner": opening.project.slug if opening and opening.project else "",
+        "state": row.state,
+        "capacity_gb": row.capacity_gb,
         "asset": row.asset_id,
         "built_into_line": row.parent_line,
+        "remarks": [asdict(remark) for remark in row.remarks],
         "message": row.message,
         "field": row.field,
         "hint": row.hint,
+        "changes": [each.payload() for each in row.update.differences] if row.update else [],
     }
+
+
+def day_in(at_us: int, zone: ZoneInfo) -> str:
+    """Return the day of a moment in ``zone``."""
+    return utc(at_us).astimezone(zone).date().isoformat()
 
 
 def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
@@ -219,10 +325,13 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
         if locked_import.state == ImportState.DONE:
             raise Conflict("This import is already registered.", hint="Reload the page.")
-        number = _written(row.lab, rows, by, now)
+        registered = _written(row.lab, rows, by, now)
+        changed = _changed(row, rows, registered, by, now)
+        number = len(registered)
         digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
         details = {
             "assets": number,
+            "changed": changed,
             "file": row.file_name,
             "sha256": digest,
             "origin": summary["origin"],
@@ -242,27 +351,75 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
     return number
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> int:
+def _changed(
+    row: RegisterImport,
+    rows: Sequence[Row],
+    registered: Mapping[int, Asset],
+    by: User | None,
+    now: int,
+) -> int:
+    """Change the registered assets that the file changes, and save what was done to each asset.
+    Return the number of changed ones.
+    """
+    by_line = {each.line: each for each in rows}
+    changes = [
+        RegisterChange(
+            lab=row.lab,
+            register_import=row,
+            asset=asset,
+            kind=ChangeKind.REGISTERED,
+            values=by_line[line].values or {},
+            recorded_us=now,
+        )
+        for line, asset in registered.items()
+    ]
+    events = _events_of([change.asset_id for change in changes])
+    for change in changes:
+        change.events = events[change.asset_id]
+    updated = []
+    for each in rows:
+        if each.update is None:
+            continue
+        update, line = each.update, each.parent_line
+        if line is not None:
+            machine = registered.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            opening = replace(update.draft.opening, parent=machine)
+            update = replace(update, draft=replace(update.draft, opening=opening))
+        updated.append(apply_update(update, row=row, by=by, now=now))
+    RegisterChange.objects.bulk_create([*changes, *updated], batch_size=CHUNK)
+    return len(updated)
+
+
+def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Return the ids of the events of new assets."""
+    events: dict[int, list[int]] = {pk: [] for pk in asset_ids}
+    for start in range(0, len(asset_ids), CHUNK):
+        part = LifecycleEvent.objects.filter(asset_id__in=asset_ids[start : start + CHUNK])
+        for asset_id, pk in part.order_by("pk").values_list("asset_id", "pk"):
+            events[asset_id].append(pk)
+    return events
+
+
+def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[int, Asset]:
+    """Register the new rows. Return the assets by line."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
     existing_parents = {
-        row.line: row.asset_id for row in rows if row.outcome == KNOWN and row.line in parents
+        row.line: row.asset_id
+        for row in rows
+        if row.outcome in {KNOWN, CHANGED} and row.line in parents
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
+    registered: dict[int, Asset] = {}
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            here.update(
-                {
-                    row.line: asset
-                    for row, asset in zip(part, written, strict=True)
-                    if row.line in parents
-                }
-            )
-    return sum(len(level) for level in levels)
+            registered.update({row.line: asset for row, asset in zip(part, written, strict=True)})
+            here.update({row.line: registered[row.line] for row in part if row.line in parents})
+    return registered
 
 
 def _built_in(row: Row, here: dict[int, Asset]) -> Draft:

@@ -1,15 +1,19 @@
 """Input of the asset services, and its validation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any
 
 from django.urls import reverse
 
 from apps.accounts.models import Lab, Project, User
 from apps.assets.choices import OPENING, Amortisation, EventKind
 from apps.assets.models import Asset, LifecycleEvent
-from apps.catalog.choices import HardwareKind
+from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
+from apps.catalog.selectors import best_figure, model_of
+from apps.catalog.server_configuration import Amount, Configuration, embodied, source_text
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
 from apps.core.units import END_HOUR, INT64_MAX, US_PER_HOUR, hour_of
@@ -51,6 +55,8 @@ class Facts:
     warranty_until: date | None = None
     location: str = ""
     note: str = ""
+    order_number: str = ""
+    contact: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,50 @@ class Embodied:
             figure,
             figure.source,
         )
+
+
+COMPUTABLE_KINDS = (HardwareKind.SERVER, HardwareKind.WORKSTATION)
+
+
+def embodied_of_configuration(
+    lab: Lab, kind: str, numbers: Mapping[str, Any], gpu_model: str
+) -> Embodied:
+    """Return the embodied carbon of a server by its configuration.
+
+    ``numbers``: fields of a Configuration. ``gpu_model``: name of a GPU in the catalogue. Raises
+    InvalidInput with the field.
+    """
+    if kind not in COMPUTABLE_KINDS:
+        raise InvalidInput(
+            "Only a server or a workstation is computed from its configuration.",
+            field="configuration",
+            hint="Choose a figure of the catalogue, or enter your own value.",
+        )
+    gpu, name = (None, "")
+    if numbers.get("gpus"):
+        gpu, name = _gpu_amount(lab, gpu_model)
+    server = Configuration(**numbers, gpu=gpu, gpu_name=name)
+    amount = embodied(server)
+    return Embodied(
+        amount.total_ug,
+        amount.low_ug,
+        amount.high_ug,
+        manufacture_ug=None if server.gpus else amount.total_ug,
+        includes_end_of_life=None if server.gpus else False,
+        source=source_text(server),
+    )
+
+
+def _gpu_amount(lab: Lab, name: str) -> tuple[Amount, str]:
+    model = model_of(HardwareKind.GPU, name, lab) if name else None
+    figure = best_figure(model, lab) if model else None
+    if model is None or figure is None or figure.unit != FigureUnit.ITEM:
+        raise InvalidInput(
+            f"The catalogue has no figure of the GPU {name[:60]!r}.",
+            field="gpu_model",
+            hint="Enter the name of a GPU that has a figure, or leave the GPUs out.",
+        )
+    return Amount(figure.total_ug, figure.low_ug, figure.high_ug), model.name
 
 
 @dataclass(frozen=True)
@@ -162,7 +212,10 @@ def default_life_hours(kind: str) -> int:
 
 
 def checked_facts(lab: Lab, facts: Facts) -> Facts:
-    limits = {"name": 200, "serial": 120, "tag": 60, "supplier": 200, "location": 200, "note": 1000}
+    limits = {
+        "name": 200, "serial": 120, "tag": 60, "supplier": 200, "location": 200, "note": 1000,
+        "order_number": 100, "contact": 200,
+    }  # fmt: skip
     facts = replace(facts, **{name: getattr(facts, name).strip() for name in limits})
     for name, limit in limits.items():
         text = getattr(facts, name)

@@ -4,10 +4,12 @@ from dataclasses import dataclass, replace
 
 from apps.accounts.models import Lab
 from apps.assets.services.validation import Embodied
-from apps.assets.spreadsheets.cells import capacity_in
+from apps.assets.spreadsheets.cells import capacity_in, without_capacity
+from apps.assets.spreadsheets.role_words import DISK
 from apps.catalog.choices import FigureUnit, HardwareKind
+from apps.catalog.matching import match_key
 from apps.catalog.models import EmbodiedFigure, HardwareModel
-from apps.catalog.selectors import Match, match, model_of, suggest
+from apps.catalog.selectors import Match, category_default, match, models_named, suggest
 
 # For a model without a kind: the first kind that has a model of this name.
 _ORDER = (
@@ -15,6 +17,8 @@ _ORDER = (
     HardwareKind.STORAGE, HardwareKind.NETWORK, HardwareKind.MONITOR, HardwareKind.CPU,
 )  # fmt: skip
 MOST_HINTS = 50
+_SHORT_KEY = 3  # such a name ("A16") is of many products
+_MIB_PER_GB = 1024
 
 
 @dataclass(frozen=True)
@@ -57,25 +61,83 @@ def embodied_of(figure: EmbodiedFigure, capacity_gb: int | None) -> Embodied | N
     )
 
 
+@dataclass(frozen=True)
+class Found:
+    """A model of the catalogue. ``name``: the name that matches. ``shortened``: it matches only
+    without its capacity.
+    """
+
+    model: HardwareModel
+    name: str
+    shortened: bool
+
+
+def either_disk(capacity_gb: int) -> Embodied | None:
+    """Return the embodied carbon of a disk that is an HDD or an SSD: the mean of both defaults,
+    with a range that contains both.
+    """
+    figures = [category_default(HardwareKind.STORAGE, category) for category in ("hdd", "ssd")]
+    values = [embodied_of(figure, capacity_gb) for figure in figures if figure]
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return None
+    widest = max(known, key=lambda value: (value.high_ug or 0) - (value.low_ug or 0))
+    lows = [value.total_ug if value.low_ug is None else value.low_ug for value in known]
+    highs = [value.total_ug if value.high_ug is None else value.high_ug for value in known]
+    return Embodied(
+        total_ug=sum(value.total_ug for value in known) // len(known),
+        low_ug=min(lows),
+        high_ug=max(highs),
+        figure=widest.figure,
+        source="HDD or SSD, not named: mean of both defaults. "
+        + "; ".join(value.source[:200] for value in known),
+    )
+
+
 class Matcher:
     """The catalogue as one lab sees it. Each name is looked up once."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._matches: dict[tuple[str, str, str], Match] = {}
-        self._kinds: dict[str, str] = {}
+        self._models: dict[str, dict[str, HardwareModel]] = {}
         self._hints: dict[tuple[str, str], str] = {}
 
     def kind(self, names: tuple[str, ...]) -> str:
         """Return the kind of the first of ``names`` that is a model, '' if none is."""
-        for name in names:
-            if name not in self._kinds:
-                self._kinds[name] = next(
-                    (kind for kind in _ORDER if model_of(kind, name, self._lab)), ""
-                )
-            if self._kinds[name]:
-                return self._kinds[name]
-        return ""
+        found = next((kinds for name in names if (kinds := self._kinds(name))), {})
+        return next((kind for kind in _ORDER if kind in found), "")
+
+    def find(
+        self, names: tuple[str, ...], *, kind: str = "", role: str = "", maker: str = ""
+    ) -> Found | None:
+        """Return the model of the first of ``names`` that has one, also without its capacity.
+
+        ``kind``: only models of this kind. ``role``: the kind that other words of the line name;
+        it decides only between models of the same name, and about names of three letters whose
+        manufacturer is another.
+        """
+        shorter = ((without_capacity(name), name) for name in names)
+        candidates = [(name, "") for name in names]
+        candidates += [(short, name) for short, name in shorter if short and short != name]
+        for name, whole in candidates:
+            kinds = self._kinds(name)
+            order = [kind] if kind else [role, *_ORDER]
+            model = next((kinds[each] for each in order if each in kinds), None)
+            if model is None or (whole and not _has_memory(model, capacity_in(whole))):
+                continue
+            is_foreign = maker and model.vendor and maker.lower() not in model.vendor.lower()
+            if len(match_key(name)) <= _SHORT_KEY and is_foreign and role != model.kind:
+                continue
+            return Found(model, name, bool(whole))
+        return None
+
+    def _kinds(self, name: str) -> dict[str, HardwareModel]:
+        """Return the models of a name, by kind."""
+        key = name if len(name) > 100 else name.lower()
+        if key not in self._models:
+            self._models[key] = models_named(name, self._lab)
+        return self._models[key]
 
     def known(
         self, kind: str, names: tuple[str, ...], category: str, capacity_gb: int | None
@@ -85,13 +147,15 @@ class Matcher:
             (match for name in names if (match := self._match(kind, name, category)).model), None
         )
         best = best or self._match(kind, names[0] if names else "", category)
+        capacity = capacity_gb or next(
+            (size for name in names if (size := capacity_in(name))), None
+        )
+        if (kind, category) == (HardwareKind.STORAGE, DISK) and best.by != "model":
+            return self._disk(best.model, capacity)
         if best.figure is None:
             return Known(
                 best.model, None, "", f"there is no figure for a {HardwareKind(kind).label.lower()}"
             )
-        capacity = capacity_gb or next(
-            (size for name in names if (size := capacity_in(name))), None
-        )
         embodied = embodied_of(best.figure, capacity)
         if embodied is None:
             unit = best.figure.get_unit_display()
@@ -99,6 +163,15 @@ class Matcher:
                 best.model, None, "", f"its figure is per {unit}, and capacity_tb is missing"
             )
         return Known(best.model, embodied, best.by, self._why(kind, names, best))
+
+    def _disk(self, model: HardwareModel | None, capacity_gb: int | None) -> Known:
+        """Return the match of a disk whose type is unknown."""
+        if not capacity_gb:
+            return Known(model, None, "", "a disk has figures per TB, and capacity_tb is missing")
+        embodied = either_disk(capacity_gb)
+        if embodied is None:
+            return Known(model, None, "", "there is no figure for a disk")
+        return Known(model, embodied, "category", "typical of its kind: HDD or SSD")
 
     def _match(self, kind: str, name: str, category: str) -> Match:
         key = (kind, name if len(name) > 100 else name.lower(), category)
@@ -129,12 +202,25 @@ class Matcher:
         return self._hints[key]
 
 
+def _has_memory(model: HardwareModel, capacity_gb: int | None) -> bool:
+    """Return whether a model without the capacity of its name is that product: the memory of a GPU
+    tells variants apart.
+    """
+    if model.kind != HardwareKind.GPU:
+        return True
+    return capacity_gb is not None and model.memory_mib == capacity_gb * _MIB_PER_GB
+
+
 def names_of(kind: str, model: str, manufacturer: str) -> tuple[str, ...]:
-    """Return possible catalogue names of a model, most likely first."""
+    """Return possible catalogue names of a model, most likely first. ``kind`` '': unknown."""
     both = (
         f"{manufacturer} {model}"
         if manufacturer and not model.lower().startswith(manufacturer.lower())
         else ""
     )
-    more = f"GeForce {model}" if kind == HardwareKind.GPU and model else ""
-    return tuple(dict.fromkeys(name for name in (model, both, more) if name))
+    names = [model, both]
+    if model and kind in {"", HardwareKind.GPU}:
+        names.append(f"GeForce {model}")
+    if model and kind in {"", HardwareKind.MONITOR}:
+        names += [f"{name} Monitor" for name in (both, model) if name]
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
+from apps.assets.spreadsheets.notation import DAY_FIRST, MONTH_FIRST
 from apps.core.csv_cells import is_guarded, unguard
 from apps.core.errors import InvalidInput
 from apps.core.units import UG_PER_KG, US_PER_HOUR
@@ -12,7 +13,10 @@ from apps.core.units import UG_PER_KG, US_PER_HOUR
 HOURS_PER_YEAR = 8_760
 MILLION = 1_000_000
 _DAY = "Write 2026-11-01, or 2026-11-01T08:00Z."
-_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})\Z")
+_ORDER = "Choose the order of day and month, or write 2026-11-01."
+_TIME = re.compile(r"(T00:00(:00)?| \d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\Z")
+_NUMERIC = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})\Z")
+_CENTURY = 70  # two digits from 70 on are of the 20th century
 
 
 def unescaped(text: str) -> str:
@@ -23,18 +27,34 @@ def unescaped(text: str) -> str:
     return original if is_guarded(text) else original.strip()
 
 
-def day_of(text: str, field: str) -> date:
-    """Return a calendar day: 2026-11-01, with or without a midnight time, or 1.11.2026."""
-    dotted = _DOTTED.match(text)
+def day_of(text: str, field: str, order: str = "") -> date:
+    """Return a calendar day: 2026-11-01, with or without a time, or 1.11.2026.
+
+    ``order``: that of 01/11/2026 in this file (dmy, mdy). Without it such a day is refused unless
+    one of its numbers cannot be a month.
+    """
+    bare = _TIME.sub("", text)
+    numeric = _NUMERIC.match(bare)
     try:
-        if dotted:
-            return date(int(dotted[3]), int(dotted[2]), int(dotted[1]))
-        return date.fromisoformat(re.sub(r"[ T]00:00(:00)?\Z", "", text))
+        return _numeric_day(numeric, text, field, order) if numeric else date.fromisoformat(bare)
     except ValueError as error:
         raise InvalidInput(f"{text[:30]!r} is not a day.", field=field, hint=_DAY) from error
 
 
-def moment_us(text: str, field: str, zone: ZoneInfo) -> int:
+def _numeric_day(parts: re.Match[str], text: str, field: str, order: str) -> date:
+    first, second, year = int(parts[1]), int(parts[3]), int(parts[4])
+    if len(parts[4]) == 2:
+        year += 1900 if year >= _CENTURY else 2000
+    if parts[2] == "." or second == first or (first > 12 >= second and order != MONTH_FIRST):
+        return date(year, second, first)
+    if second > 12 >= first and order != DAY_FIRST:
+        return date(year, first, second)
+    if not order:
+        raise InvalidInput(f"{text[:30]!r} can be read two ways.", field=field, hint=_ORDER)
+    return date(year, second, first) if order == DAY_FIRST else date(year, first, second)
+
+
+def moment_us(text: str, field: str, zone: ZoneInfo, order: str = "") -> int:
     """Return the start (µs) of a whole UTC hour.
 
     It is the hour of a UTC time, or the first whole hour of a day in ``zone``.
@@ -43,7 +63,7 @@ def moment_us(text: str, field: str, zone: ZoneInfo) -> int:
         if "T" in text and text.endswith("Z"):
             moment = datetime.fromisoformat(f"{text[:-1]}+00:00")
             return _checked(int(moment.timestamp()) // 3600, text, field)
-        day = day_of(text, field)
+        day = day_of(text, field, order)
         begin = datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
         return _checked(-(-int(begin.timestamp()) // 3600), text, field)
     except (ValueError, OverflowError) as error:
@@ -66,24 +86,29 @@ def _decimal(text: str, field: str, what: str, hint: str) -> Decimal:
     return value
 
 
-def price_of(text: str, field: str, *, strict: bool) -> int:
+def price_of(text: str, field: str, *, strict: bool, decimal: str = "") -> int:
     """Return money in millionths.
 
     ``strict``: for our own columns. The dot is the decimal sign, other notations are refused.
+    ``decimal``: the decimal sign of the file, for numbers that can be read two ways.
     """
     hint = "Write 1234.50."
-    plain = text if strict else _money(text, field)
+    plain = text if strict else _money(text, field, decimal)
     return int(_decimal(plain, field, "a price", hint) * MILLION)
 
 
-def _money(text: str, field: str) -> str:
-    """Return an amount with a dot as decimal sign. 1,500 and 1.500 are refused."""
+def _money(text: str, field: str, decimal: str = "") -> str:
+    """Return an amount with a dot as decimal sign. Without ``decimal``, 1,500 and 1.500 are
+    refused.
+    """
     bare = re.sub(r"[^\d.,-]", "", text)
     signs = re.findall("[.,]", bare)
     if len(signs) == 1 and re.fullmatch(r"\d{1,3}[.,]\d{3}", bare):
-        raise InvalidInput(
-            f"{text[:30]!r} can be read two ways.", field=field, hint="Write 1500.00 or 1.50."
-        )
+        if not decimal:
+            raise InvalidInput(
+                f"{text[:30]!r} can be read two ways.", field=field, hint="Write 1500.00 or 1.50."
+            )
+        return bare.replace(signs[0], "." if signs[0] == decimal else "")
     if not signs:
         return bare
     last = signs[-1]
@@ -95,7 +120,7 @@ def _money(text: str, field: str) -> str:
 
 def currency_in(text: str) -> str:
     """Return the currency next to an amount ("USD 1,234.50"), '' if there is none."""
-    match = re.search(r"\b([A-Z]{3})\b", text)
+    match = re.search(r"\b([A-Z]{3})\b", text.replace("€", " EUR ").replace("£", " GBP "))
     return match[1] if match else ""
 
 
@@ -122,19 +147,41 @@ def gigabytes_of(text: str, field: str) -> int:
     return round(_decimal(text, field, "a capacity", "Write terabytes, as 3.84.") * 1000)
 
 
-_CAPACITY = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)\s?(TB|GB)\b", re.IGNORECASE)
+def capacity_of(text: str, field: str, unit: str) -> int:
+    """Return a capacity in GB: with its unit ("3,84 TB"), or a number in ``unit`` ('' none)."""
+    hint = "Write the number with its unit, as 3.84 TB or 960 GB."
+    named = text if re.search(r"[a-z]", text, re.IGNORECASE) else f"{text} {unit}"
+    capacity = capacity_in(named.replace("\u00a0", " "))
+    if capacity is None:
+        raise InvalidInput(f"{text[:30]!r} is not a capacity.", field=field, hint=hint)
+    return capacity
+
+
+_CAPACITY = re.compile(r"(?<![\w.,])(\d{1,4}(?:[.,]\d{1,3})?)\s?(TB|GB|To|Go)\b", re.IGNORECASE)
+
+
+def _gigabytes(number: str, unit: str) -> int:
+    """Return a capacity in GB. A group of three digits is a fraction of TB (1.920 TB), but
+    thousands of GB (1.920 GB): no disk has 1920 TB or 1.92 GB.
+    """
+    is_tb = unit.upper()[0] == "T"
+    if not is_tb and re.fullmatch(r"\d{1,3}[.,]\d{3}", number):
+        return int(re.sub("[.,]", "", number))
+    return round(Decimal(number.replace(",", ".")) * (1000 if is_tb else 1))
 
 
 def capacity_in(text: str) -> int | None:
-    """Return the capacity in the name of a product ("Exos X16 16TB"), GB.
+    """Return the capacity in the name of a product ("Exos X16 16TB", "SSD 3,84TB"), GB.
 
     None for zero or several.
     """
-    capacities = {(number, unit.upper()) for number, unit in _CAPACITY.findall(text)}
-    if len(capacities) != 1:
-        return None
-    number, unit = capacities.pop()
-    return round(Decimal(number) * (1000 if unit == "TB" else 1))
+    capacities = {_gigabytes(number, unit) for number, unit in _CAPACITY.findall(text)} - {0}
+    return capacities.pop() if len(capacities) == 1 else None
+
+
+def without_capacity(text: str) -> str:
+    """Return the name of a product without its capacity ("Exos X16 16TB": "Exos X16")."""
+    return re.sub(r"\s{2,}", " ", _CAPACITY.sub(" ", text)).strip(" ,;/-()")
 
 
 _YES_NO = {
@@ -178,6 +225,33 @@ def months_after(begin: date, text: str, field: str) -> date:
 def no_months(text: str) -> bool:
     """Return whether the text is a warranty of 0 months."""
     return re.fullmatch(r"0?(\s*months?)?|-|none", text.strip().lower()) is not None
+
+
+# "4x RTX 3090", "4 x …", "2x16GB", "2 Stück …"; no "7x24" or "4x4".
+_TIMES = re.compile(
+    r"\s*(\d{1,4})\s?"
+    r"(?:[x×*](?:\s+(?=\S)|(?=[^\W\d])|(?=\d+(?:[.,]\d+)?\s?[TG][Bo]\b))"
+    r"|(?:St(?:ü|ue)ck|Stk\.?|pcs\.?)\s+(?=\S))",
+    re.IGNORECASE,
+)
+MOST_ITEMS = 1000
+
+
+def times_in(text: str) -> tuple[int, str]:
+    """Return the number of items before a name ("4x RTX 3090", "2 Stück …"), and the name."""
+    match = _TIMES.match(text)
+    if match is None or not 1 <= int(match[1]) <= MOST_ITEMS:
+        return 1, text
+    return int(match[1]), text[match.end() :]
+
+
+def quantity_of(text: str) -> int:
+    """Return the number of items of a line. Raises InvalidInput."""
+    bare = re.sub(r"[.,]0+\Z", "", text.strip())
+    hint = f"Write a whole number from 0 to {MOST_ITEMS}."
+    if not re.fullmatch(r"[0-9]{1,6}", bare) or int(bare) > MOST_ITEMS:
+        raise InvalidInput(f"{text[:30]!r} is not a quantity.", field="quantity", hint=hint)
+    return int(bare)
 
 
 def file_name(text: str) -> str:

@@ -61,6 +61,8 @@ def _asset_cells(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
         "currency": asset.currency,
         "location": asset.location,
         "note": asset.note,
+        "order_number": asset.order_number,
+        "contact": asset.contact,
         "owner": asset.owner.slug if asset.owner else "",
         "site": asset.site.name if asset.site else "",
         "parent": (asset.parent.tag or asset.parent.name) if asset.parent else "",

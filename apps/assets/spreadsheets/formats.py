@@ -1,15 +1,22 @@
-"""Recognise the format of a spreadsheet: our own, NetBox devices, or Snipe-IT assets. Pure.
+"""Recognise the format of a spreadsheet by its headings. Pure.
+
+Our own columns, exports of NetBox, Snipe-IT, GLPI and OCS Inventory by their signature columns, or
+own columns that a person assigns (see ``headings``).
 
 Header names: NetBox dcim/tables/devices.py and its import form; Snipe-IT
 app/Presenters/AssetPresenter.php, its custom report and its importer's
-sample_csvs/assets-sample.csv.
+sample_csvs/assets-sample.csv; GLPI src/Computer.php and src/Infocom.php (search options); OCS
+Inventory's list "All computers".
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from apps.assets.choices import EventKind
+from apps.assets.spreadsheets.headings import Column, columns_of, guess, guesses, plain
 from apps.core.errors import InvalidInput
+from apps.fleet.choices import CURRENCIES
 
 OWN = (
     "name", "kind", "model", "serial", "tag", "supplier", "price", "currency", "bought_on",
@@ -17,7 +24,9 @@ OWN = (
     "capacity_tb", "embodied_kg", "embodied_low_kg", "embodied_high_kg", "embodied_source",
     "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
     "embodied_includes_end_of_life", "second_hand", "amortisation", "retired_on", "disposed_on",
+    "order_number", "contact",
 )  # fmt: skip
+OWN_COLUMNS = "own columns"
 _NETBOX = {
     "name": "name", "status": "status", "site": "site", "location": "location", "rack": "rack",
     "manufacturer": "manufacturer", "device_type": "model", "type": "model", "serial": "serial",
@@ -32,140 +41,209 @@ _SNIPE_IT = {
     "cost": "price", "supplier": "supplier", "location": "location", "default_location": "location",
     "warranty": "warranty_months", "warranty_months": "warranty_months",
     "warranty_expires": "warranty_until", "notes": "note", "asset_notes": "note",
+    "order_number": "order_number",
 }  # fmt: skip
-_OWN_ALONE = frozenset(OWN) - set(_NETBOX) - set(_SNIPE_IT)
-_SIGN_OF_SNIPE_IT = frozenset(
-    {"asset_name", "item_name", "purchase_cost", "purchase_date", "model_no", "checked_out_to"}
+_GLPI = {
+    "name": "name", "nom": "name", "nombre": "name", "status": "status", "statut": "status",
+    "estado": "status", "manufacturer": "manufacturer", "manufacturers": "manufacturer",
+    "hersteller": "manufacturer", "fabricant": "manufacturer", "fabricante": "manufacturer",
+    "serial_number": "serial", "seriennummer": "serial", "numero_de_serie": "serial",
+    "inventory_number": "tag", "inventarnummer": "tag", "numero_d_inventaire": "tag",
+    "numero_de_inventario": "tag", "type": "category", "types": "category", "typ": "category",
+    "tipo": "category", "model": "model", "models": "model", "modell": "model",
+    "modele": "model", "modelo": "model", "location": "location", "standort": "location",
+    "lieu": "location", "localizacion": "location", "comments": "note", "value": "price",
+    "valeur": "price", "valor": "price", "supplier": "supplier", "startup_date": "in_use_since",
+    "warranty_duration": "warranty_months", "warranty_expiration_date": "warranty_until",
+}  # fmt: skip
+_OCS = {
+    "computer": "name", "name": "name", "computer_name": "name", "account_info_tag": "tag",
+    "tag": "tag", "serial_number": "serial", "serial": "serial", "bios_serial": "serial",
+    "manufacturer": "manufacturer", "smanufacturer": "manufacturer", "model": "model",
+    "smodel": "model", "type": "category", "chassis_type": "category", "description": "note",
+}  # fmt: skip
+_GLPI_FINANCIAL = re.compile(
+    r"^(financial_and_administrative_information|infocom|informations_financieres[a-z_]*?"
+    r"|finanz[a-z_]*?informationen|informacion_financiera[a-z_]*?)_(?=[a-z])"
 )
-_SIGN_OF_NETBOX = frozenset({"device_type", "device_role", "role", "serial_number", "rack", "type"})
+# In known formats: fields that further columns (custom fields) may mean by their heading.
+_FURTHER = {
+    "bought_on", "price", "currency", "ended_on", "in_use_since", "supplier", "quantity",
+    "warranty_until", "capacity", "capacity_tb", "capacity_gb", "life_years", "embodied_kg",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a file: format, field of each column ('' ignored), ignored columns."""
+    """The first line of a file: format, field of each column ('' ignored), ignored columns.
+
+    ``assigned`` False: a person has to assign the columns; ``fields`` are a guess. ``currency``:
+    that of the heading of the price.
+    """
 
     origin: str
     fields: tuple[str, ...]
     ignored: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    assigned: bool = True
+    currency: str = ""
 
     @property
     def foreign(self) -> bool:
         return self.origin != "LabCarbon"
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+def _origin_of(present: set[str]) -> str:
+    """Return the program that wrote columns of these names, '' if none is recognised."""
+    has_financial = any(_GLPI_FINANCIAL.match(name) for name in present)
+    if has_financial or (
+        present & {"entity", "entite", "entidad", "entitat"}
+        and present & {"name", "nom", "nombre"}
+        and present & {"last_update", "derniere_modification", "letzte_anderung", "status"}
+    ):
+        return "GLPI"
+    if "account_info_tag" in present or (
+        {"last_inventory", "operating_system"} <= present and present & {"computer", "name"}
+    ):
+        return "OCS Inventory"
+    if present & {"asset_name", "item_name"} or (
+        "asset_tag" in present
+        and present & {"purchase_cost", "model_no", "model_number", "checked_out_to", "category"}
+    ):
+        return "Snipe-IT"
+    if "device_type" in present or (
+        present & {"role", "device_role"} and present & {"type", "status", "site"}
+    ):
+        return "NetBox"
+    return ""
 
 
-def recognise(cells: Sequence[str]) -> Header:
+_KNOWN = {"NetBox": _NETBOX, "Snipe-IT": _SNIPE_IT, "GLPI": _GLPI, "OCS Inventory": _OCS}
+
+
+def recognise(cells: Sequence[str], assigned: Mapping[str, str] | None = None) -> Header:
     """Return the header of a file's first line.
 
-    Unknown columns are ignored in a foreign format and refused in our own. Raises InvalidInput
-    naming the column.
+    ``assigned``: the field of each column by its key, as a person assigned them. Raises
+    InvalidInput if no column has a heading.
     """
-    names = [_plain(cell) for cell in cells]
+    columns = columns_of(cells)
+    names = [plain(cell) for cell in cells]
     present = set(names) - {""}
-    if not present & {
-        "name",
-        "asset_name",
-        "item_name",
-        "model",
-        "model_name",
-        "device_type",
-        "type",
-        "asset_tag",
-        "tag",
-    }:
+    if not present:
         raise InvalidInput(
-            "The first line names no column that is known here.",
+            "The first line names no columns.",
             field="file",
-            hint=(
-                f"It names columns out of: {', '.join(OWN)}; or is an export of NetBox's "
-                "devices or Snipe-IT's assets."
-            ),
+            hint="Add a line with headings above the rows.",
         )
-    if not present & _OWN_ALONE:
-        if present & _SIGN_OF_SNIPE_IT or {"model", "category"} <= present:
-            return _foreign("Snipe-IT", cells, names, _SNIPE_IT)
-        if present & _SIGN_OF_NETBOX:
-            return _foreign("NetBox", cells, names, _NETBOX)
-    return _own(cells, names)
-
-
-def _foreign(
-    origin: str, cells: Sequence[str], names: Sequence[str], known: dict[str, str]
-) -> Header:
-    ignored = tuple(
-        cell.strip()[:60]
-        for cell, name in zip(cells, names, strict=True)
-        if name not in known and cell.strip()
+    own = present <= set(OWN)
+    if own and len(present) == len(names) and assigned is None:
+        return Header("LabCarbon", tuple(names), (), tuple(columns))
+    origin = _origin_of(present) if not own else ""
+    if assigned is not None:
+        fields = [assigned.get(column.key, "") for column in columns]
+    elif origin:
+        fields = _known_fields(columns, names, _KNOWN[origin])
+    else:
+        by_key = guesses(columns)
+        fields = [by_key[column.key] for column in columns]
+    ignored = (
+        column.heading
+        for column, field in zip(columns, fields, strict=True)
+        if not field and column.heading
     )
-    return Header(origin, tuple(known.get(name, "") for name in names), ignored)
+    return Header(
+        origin or OWN_COLUMNS,
+        tuple(fields),
+        tuple(ignored),
+        tuple(columns),
+        assigned=assigned is not None or bool(origin),
+        currency=_currency(columns, fields),
+    )
 
 
-def _own(cells: Sequence[str], names: Sequence[str]) -> Header:
-    for cell, name in zip(cells, names, strict=True):
-        if name not in OWN:
-            raise InvalidInput(
-                f"Unknown column {cell.strip()[:40]!r}.",
-                field="file",
-                hint=f"The first line names columns out of: {', '.join(OWN)}.",
-            )
-        if names.count(name) > 1:
-            raise InvalidInput(
-                f"The column {name!r} is there twice.", field="file", hint="Take one of them out."
-            )
-    return Header("LabCarbon", tuple(names), ())
+def _known_fields(
+    columns: Sequence[Column], names: Sequence[str], known: Mapping[str, str]
+) -> list[str]:
+    fields = [known.get(_GLPI_FINANCIAL.sub("", name), "") for name in names]
+    for position, column in enumerate(columns):
+        further = guess(_GLPI_FINANCIAL.sub("", plain(column.heading)))
+        if not fields[position] and further in _FURTHER and further not in fields:
+            fields[position] = further
+    return fields
 
 
-# Common words for kinds of hardware in roles and categories. The first match counts.
-_KINDS = (
-    ("gpu", "gpu|graphic|accelerator|grafik"),
-    ("monitor", "monitor|display|screen|bildschirm"),
-    ("laptop", "laptop|notebook|macbook|portable"),
-    ("workstation", "workstation|desktop|tower pc|^pcs?$|computer"),
-    ("storage", r"storage|\bnas\b|disk|drive|\bssd\b|\bhdd\b|\bnvme\b|file ?server|jbod|speicher"),
-    ("network", "network|switch|router|firewall|access point|netzwerk"),
-    ("cpu", r"\bcpu|processor|prozessor"),
-    ("server", "server|node|compute|hypervisor|blade|rechner"),
-)
-_CATEGORIES = (
-    ("storage", "hdd", r"\bhdd|hard ?disk|hard ?drive|nearline|\bsas\b"),
-    ("storage", "ssd", r"\bssd|\bnvme|solid ?state|flash"),
-    ("network", "switch", "switch"),
-    ("workstation", "desktop", "desktop"),
-)
+def _currency(columns: Sequence[Column], fields: Sequence[str]) -> str:
+    """Return the currency that the heading of the price names ("Preis (EUR)", "Prix €")."""
+    headings = [
+        column.heading for column, field in zip(columns, fields, strict=True) if field == "price"
+    ]
+    text = " ".join(headings).replace("€", " EUR ").replace("£", " GBP ")
+    return next((word for word in re.findall(r"\b[A-Z]{3}\b", text) if word in CURRENCIES), "")
 
 
-def kind_of(words: str) -> str:
-    """Return the kind of hardware that a role or category names, '' if none is recognised."""
-    text = words.lower()
-    return next((kind for kind, sign in _KINDS if re.search(sign, text)), "")
+def heading_score(cells: Sequence[str]) -> int:
+    """Return how many of a line's cells are headings that are known here."""
+    known = {heading for names in _KNOWN.values() for heading in names} | set(OWN)
+    return sum(plain(cell) in known or bool(guess(cell)) for cell in cells if cell.strip())
 
 
-def category_of(kind: str, words: str) -> str:
-    """Return the category of the catalogue's defaults, '' if none is recognised."""
-    text = words.lower()
+_IN_USE = {
+    "active", "deployed", "in use", "deployable deployed", "in production", "in betrieb",
+    "in benutzung", "in verwendung", "im einsatz", "aktiv", "en service", "en production", "actif",
+    "utilise", "en uso", "activo", "en servicio",
+}  # fmt: skip
+_STOCK = {
+    "", "in stock", "inventory", "planned", "staged", "offline", "failed", "ready to deploy",
+    "pending", "undeployable", "deployable", "requestable", "lager", "auf lager", "im lager",
+    "reserve", "en stock", "en reserve", "en almacen", "almacen", "disponible",
+}  # fmt: skip
+# Words of the end of a life, with the event that they are where the file has its date.
+_ENDED = {
+    "archived": EventKind.RETIRE, "decommissioning": EventKind.RETIRE,
+    "decommissioned": EventKind.RETIRE, "retired": EventKind.RETIRE, "broken": EventKind.RETIRE,
+    "out of service": EventKind.RETIRE, "ausgemustert": EventKind.RETIRE,
+    "ausgesondert": EventKind.RETIRE, "ausser betrieb": EventKind.RETIRE,
+    "hors service": EventKind.RETIRE, "reforme": EventKind.RETIRE, "retire": EventKind.RETIRE,
+    "retirado": EventKind.RETIRE, "dado de baja": EventKind.RETIRE, "de baja": EventKind.RETIRE,
+    "disposed": EventKind.DISPOSE, "scrapped": EventKind.DISPOSE, "sold": EventKind.DISPOSE,
+    "lost": EventKind.DISPOSE, "stolen": EventKind.DISPOSE, "entsorgt": EventKind.DISPOSE,
+    "verschrottet": EventKind.DISPOSE, "verkauft": EventKind.DISPOSE,
+    "verloren": EventKind.DISPOSE, "gestohlen": EventKind.DISPOSE, "perdu": EventKind.DISPOSE,
+    "vole": EventKind.DISPOSE, "rebut": EventKind.DISPOSE, "perdido": EventKind.DISPOSE,
+    "robado": EventKind.DISPOSE, "desechado": EventKind.DISPOSE,
+}  # fmt: skip
+
+
+def _word_in(text: str, words: Sequence[str] | set[str] | Mapping[str, object]) -> str | None:
+    """Return the longest of ``words`` with which ``text`` begins."""
     return next(
-        (word for of, word, sign in _CATEGORIES if of == kind and re.search(sign, text)), ""
+        (
+            word
+            for word in sorted(words, key=len, reverse=True)
+            if text == word or (word and text.startswith(f"{word} "))
+        ),
+        None,
     )
 
 
-IN_USE = frozenset({"active", "deployed", "in use", "deployable (deployed)"})
-OVER = frozenset({"archived", "decommissioning", "retired", "disposed", "lost", "stolen", "broken"})
+def ending_of(status: str) -> EventKind | None:
+    """Return the event with which a life ends by its status, None if it has not ended."""
+    text = plain(status).replace("_", " ")
+    word = _word_in(text, _ENDED)
+    if word is None and text.endswith("archived"):
+        word = "archived"
+    return _ENDED[word] if word else None
 
 
 def state_of(status: str) -> str:
-    """Return "use", "over" or "stock" for a status of NetBox or Snipe-IT.
+    """Return "use", "over", "stock", or "unknown" for a status.
 
     A status can contain more text ("Deployed to …").
     """
-    text = re.sub(r"[^a-z]+", " ", status.lower()).strip()
-    if any(text == word or text.startswith(f"{word} ") for word in OVER) or text.endswith(
-        "archived"
-    ):
+    text = plain(status).replace("_", " ")
+    if ending_of(status) is not None:
         return "over"
-    in_use = any(text == word or text.startswith(f"{word} ") for word in IN_USE) or text.endswith(
-        "deployed"
-    )
-    return "use" if in_use else "stock"
+    if _word_in(text, _IN_USE) is not None or text.endswith("deployed"):
+        return "use"
+    return "stock" if _word_in(text, _STOCK) is not None else "unknown"

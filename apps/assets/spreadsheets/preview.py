@@ -1,5 +1,6 @@
 """Preview the registration of a file: each line is new, known, left out, or wrong. Read-only."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,22 +9,28 @@ from django.db.models import Q
 from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.assets.services.register import drafted_rows
+from apps.assets.services.register_changes import RegisterUpdate, compare, last_values
+from apps.assets.services.register_values import Values, values_of_draft
 from apps.assets.services.validation import Draft
+from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.catalog_match import Known
-from apps.assets.spreadsheets.csv_reader import Line, read_lines
+from apps.assets.spreadsheets.csv_reader import MAX_ROWS, Line, read_lines
 from apps.assets.spreadsheets.formats import Header, state_of
-from apps.assets.spreadsheets.rows import Drafter, Options
-from apps.core.errors import LabCarbonError
+from apps.assets.spreadsheets.rows import Drafter, Options, Remark
+from apps.core.clock import utc
+from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
+from apps.core.units import US_PER_HOUR
 
-NEW, KNOWN, LEFT_OUT, WRONG = "new", "known", "left_out", "wrong"
+NEW, KNOWN, CHANGED, LEFT_OUT, WRONG = "new", "known", "changed", "left_out", "wrong"
 
 
 @dataclass(frozen=True)
 class Row:
     """Result of a line.
 
-    ``parent_line``: line of the machine that contains it. ``unmarked``: it has neither tag nor
-    serial, so a second import would not recognise it.
+    ``item`` of ``items``: one of several things of the line, 0 if it has one. ``parent_line``: line
+    of the machine that contains it. ``unmarked``: it has neither tag nor serial, so a second import
+    would not recognise it.
     """
 
     line: int
@@ -37,10 +44,21 @@ class Row:
     field: str = ""
     hint: str = ""
     elsewhere: str = ""
+    values: Values | None = None
+    update: RegisterUpdate | None = None
+    item: int = 0
+    items: int = 1
+    remarks: tuple[Remark, ...] = ()
+    capacity_gb: int | None = None
+    state: str = ""
 
     @property
     def unmarked(self) -> bool:
-        return self.draft is not None and not (self.draft.facts.tag or self.draft.facts.serial)
+        return (
+            self.outcome == NEW
+            and self.draft is not None
+            and not (self.draft.facts.tag or self.draft.facts.serial)
+        )
 
 
 @dataclass(frozen=True)
@@ -55,50 +73,87 @@ class Reading:
     """One file, read for one lab at one time."""
 
     def __init__(self, lab: Lab, text: str, options: Options, now: int) -> None:
-        self._lab, self._text, self._now = lab, text, now
-        self.header: Header = read_lines(text)[0]
-        self._drafter = Drafter(lab, options, foreign=self.header.foreign)
+        self._lab, self._text, self._options, self._now = lab, text, options, now
+        self.header: Header = self._read()[0]
+        self._drafter = Drafter(lab, options, self.header)
         self._tags: dict[str, int] = dict(
             Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk")
         )
         self._serials: dict[str, int] = dict(
             Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk")
         )
+        self._values = last_values(lab)
         self._lines_by_key: dict[tuple[str, str], int] = {}
         self._named: dict[str, list[int]] = {}
         self._parents: dict[str, Asset | None] = {}
+        self._multiple: set[int] = set()  # lines that are several things
         if "parent" in self.header.fields:
             self._name_lines()
 
     def rows(self) -> Iterator[Row]:
-        """Yield the result of each line. Raises InvalidInput for an error of the whole file."""
-        for line in read_lines(self._text)[1]:
-            yield self._row(line)
+        """Yield the result of each thing. Raises InvalidInput for an error of the whole file."""
+        number = 0
+        for line in self._read()[1]:
+            for row in self._line_rows(line):
+                number += 1
+                if number > MAX_ROWS:
+                    raise TooLarge(
+                        f"The file has more than {MAX_ROWS} assets.", field="file", hint="Split it."
+                    )
+                yield row
+
+    def _read(self) -> tuple[Header, Iterator[Line]]:
+        return read_lines(self._text, self._options.columns, self._options.separator)
 
     def _name_lines(self) -> None:
         """Index the lines that can be parents: by tag, or by a name that only one line has."""
-        for line in read_lines(self._text)[1]:
+        for line in self._read()[1]:
             for text in {line.cells.get("tag", ""), line.cells.get("name", "")} - {""}:
                 self._named.setdefault(text, []).append(line.number)
 
+    def _line_rows(self, line: Line) -> Iterator[Row]:
+        """Yield a row for each thing of a line."""
+        try:
+            things = things_of(line) if self.header.foreign and not line.wrong else [line]
+        except InvalidInput as error:
+            yield Row(
+                line.number, WRONG, _name_of(line.cells), message=error.message,
+                field=error.field or "", hint=error.hint,
+            )  # fmt: skip
+            return
+        if not things:
+            yield Row(
+                line.number, LEFT_OUT, _name_of(line.cells), message="skipped: its quantity is 0"
+            )
+        if len(things) > 1:
+            self._multiple.add(line.number)
+        for item, thing in enumerate(things, start=1):
+            row = self._row(thing)
+            if len(things) == 1:
+                yield row
+                continue
+            remarks = row.remarks
+            if row.outcome == NEW:
+                remarks = (Remark("quantity", f"{len(things)} of one line"), *remarks)
+            yield replace(row, item=item, items=len(things), remarks=remarks)
+
     def _row(self, line: Line) -> Row:
-        cells = line.cells
-        name = (
-            cells.get("name") or cells.get("model") or cells.get("tag") or cells.get("serial", "")
-        )
-        name = name[:200]
+        cells, name = line.cells, _name_of(line.cells)
         if line.wrong:
             return Row(
                 line.number, WRONG, name, message=line.wrong, hint="Save the file as CSV again."
             )
+        if self.header.foreign and not name:
+            message = "skipped: it has no name, model, inventory number or serial number"
+            return Row(line.number, LEFT_OUT, name, message=message)
         asset_id = self._tags.get(cells.get("tag", "")) or self._serials.get(
             cells.get("serial", "")
         )
         if asset_id is not None:
-            return Row(
-                line.number, KNOWN, name, asset_id=asset_id, message="already registered, unchanged"
-            )
-        if self.header.foreign and state_of(cells.get("status", "")) == "over":
+            return self._known(line, name, asset_id)
+        has_end = any(cells.get(field) for field in ("ended_on", "retired_on", "disposed_on"))
+        is_over = state_of(cells.get("status", "")) == "over"
+        if self.header.foreign and is_over and not has_end:
             message = (
                 f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
             )
@@ -119,6 +174,55 @@ class Reading:
                 field=error.field or "",
                 hint=error.hint,
             )
+
+    def _known(self, line: Line, name: str, asset_id: int) -> Row:
+        """Return the result of a line of a registered asset: what the file changes of it."""
+        known = Row(line.number, KNOWN, name, asset_id=asset_id)
+        try:
+            draft = self._drafter.drafted(self._with_purchase(line.cells, asset_id)).draft
+        except LabCarbonError as error:
+            return replace(known, message=f"already registered, not compared: {error.message}")
+        try:
+            update = compare(asset_id, draft, line.cells, self._values.get(asset_id), self._now)
+            if not update.differences:
+                return replace(known, message="already registered, unchanged")
+            twice = self._twice(line)
+            if twice:
+                raise InvalidInput(twice, field="tag", hint="Use one line per asset.")
+            ref = (
+                self._parent(line.cells["parent"], line.number)
+                if "parent" in update.fields
+                else Ref()
+            )
+            if isinstance(ref, str):
+                raise InvalidInput(ref, field="parent", hint="Use a tag or a unique name.")
+        except LabCarbonError as error:
+            return replace(
+                known,
+                outcome=WRONG,
+                message=error.message,
+                field=error.field or "",
+                hint=error.hint,
+            )
+        if ref.asset_id is not None:
+            parent = Asset.objects.get(pk=ref.asset_id)
+            update = replace(
+                update, draft=replace(draft, opening=replace(draft.opening, parent=parent))
+            )
+        return replace(
+            known,
+            outcome=CHANGED,
+            update=update,
+            parent_line=ref.line,
+            message=", ".join(each.field.replace("_", " ") for each in update.differences),
+        )
+
+    def _with_purchase(self, cells: dict[str, str], asset_id: int) -> dict[str, str]:
+        """Add the registered purchase date to a line without one."""
+        if cells.get("bought_on") or self._drafter.has_purchase_date:
+            return cells
+        hour = Asset.objects.values_list("bought_hour", flat=True).get(pk=asset_id)
+        return {**cells, "bought_on": f"{utc((hour or 0) * US_PER_HOUR):%Y-%m-%dT%H:%MZ}"}
 
     def _twice(self, line: Line) -> str:
         for field in ("tag", "serial"):
@@ -145,7 +249,7 @@ class Reading:
                     parent_text, Asset.objects.filter(lab=self._lab, pk=ref.asset_id).first()
                 )
                 draft = replace(draft, opening=replace(draft.opening, parent=parent))
-        drafted_rows(self._lab, draft, None, self._now)
+        asset = drafted_rows(self._lab, draft, None, self._now)[0]
         return Row(
             line.number,
             NEW,
@@ -154,6 +258,10 @@ class Reading:
             asset_input.known,
             parent_line,
             elsewhere=asset_input.elsewhere,
+            values=values_of_draft(draft, line.cells),
+            remarks=asset_input.remarks,
+            capacity_gb=asset_input.capacity_gb,
+            state=asset.state,
         )
 
     def _parent(self, text: str, number: int) -> Ref | str:
@@ -168,6 +276,8 @@ class Reading:
                 f"Which {text[:60]!r}? Lines {', '.join(str(line) for line in lines[:5])} are "
                 "called so."
             )
+        if lines and lines[0] in self._multiple:
+            return f"Which {text[:60]!r}? Line {lines[0]} is several of them."
         if lines:
             return Ref(line=lines[0])
         if text not in self._parents:
@@ -183,9 +293,61 @@ class Reading:
         )
 
 
+def _name_of(cells: dict[str, str]) -> str:
+    """Return the name of a line for messages: that of the first of these fields."""
+    fields = ("name", "model", "tag", "serial")
+    return next((cells[field] for field in fields if cells.get(field)), "")[:200]
+
+
+def things_of(line: Line) -> list[Line]:
+    """Return a line for each thing that a line stands for: by its quantity, or "4x …".
+
+    Each has the inventory number with ".1", ".2", … and its own serial number. Raises InvalidInput
+    if quantity, text and serial numbers contradict.
+    """
+    fields = dict(line.cells)
+    in_text = {1}
+    for field in ("name", "model"):
+        times, rest = cells.times_in(fields.get(field, ""))
+        if times > 1:
+            fields[field] = rest
+            in_text.add(times)
+    text = fields.pop("quantity", "")
+    number = cells.quantity_of(text) if text else max(in_text)
+    if len(in_text) > 2 or (len(in_text) == 2 and number not in {0, max(in_text)}):
+        raise InvalidInput(
+            f"The quantity is {text or min(in_text - {1})}, the text says {max(in_text)}.",
+            field="quantity",
+            hint="Write the same number, or leave one of them out.",
+        )
+    if number == 1:
+        return [Line(line.number, fields)]
+    serials = [part for part in re.split(r"[,;/|\s]+", fields.get("serial", "")) if part]
+    if number and serials and len(serials) != number:
+        raise InvalidInput(
+            f"{number} things, but {len(serials)} serial numbers.",
+            field="serial",
+            hint="Write one serial number for each, separated by commas, or none.",
+        )
+    return [
+        Line(line.number, _numbered(fields, item, serials[item - 1] if serials else ""))
+        for item in range(1, number + 1)
+    ]
+
+
+def _numbered(fields: dict[str, str], item: int, serial: str) -> dict[str, str]:
+    """Return the fields of one of several things."""
+    own = fields | {"serial": serial}
+    if own.get("tag"):
+        own["tag"] = f"{own['tag']}.{item}"
+    if own.get("name"):
+        own["name"] = f"{own['name']} {item}"
+    return {name: text for name, text in own.items() if text}
+
+
 def settled(rows: Sequence[Row]) -> list[Row]:
     """Return rows with errors between lines: the parent is not registered, or is the row itself."""
-    by_line = {row.line: row for row in rows}
+    by_line = {row.line: row for row in rows if row.item <= 1}
     return [_settled(row, by_line) for row in rows]
 
 
@@ -197,10 +359,10 @@ def _settled(row: Row, by_line: dict[int, Row]) -> Row:
             return _wrong(row, "It is built into itself, by way of other lines.")
         seen.add(at.line)
         at = by_line.get(at.parent_line)
-    if row.outcome != NEW or row.parent_line is None:
+    if row.outcome not in {NEW, CHANGED} or row.parent_line is None:
         return row
     parent = by_line.get(row.parent_line)
-    if parent is None or parent.outcome not in {NEW, KNOWN}:
+    if parent is None or parent.outcome not in {NEW, KNOWN, CHANGED}:
         return _wrong(row, f"Line {row.parent_line}, into which it is built, is not registered.")
     return row
 
@@ -218,16 +380,20 @@ def _wrong(row: Row, message: str) -> Row:
 
 def generations(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the new rows of settled ``rows`` by generation: parents before their parts."""
-    new = {row.line: row for row in rows if row.outcome == NEW}
-    depths: dict[int, int] = {}
+    new = {(row.line, row.item): row for row in rows if row.outcome == NEW}
+    depths: dict[tuple[int, int], int] = {}
     for row in new.values():
         path = [row]
-        while path[-1].line not in depths and path[-1].parent_line in new:
-            path.append(new[path[-1].parent_line])
-        base = depths.get(path[-1].line, 0)
+        while _key(path[-1]) not in depths and (path[-1].parent_line or 0, 0) in new:
+            path.append(new[(path[-1].parent_line or 0, 0)])
+        base = depths.get(_key(path[-1]), 0)
         for above, each in enumerate(reversed(path)):
-            depths[each.line] = base + above
+            depths[_key(each)] = base + above
     levels: list[list[Row]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
-    for line, depth in depths.items():
-        levels[depth].append(new[line])
-    return [sorted(level, key=lambda row: row.line) for level in levels]
+    for key, depth in depths.items():
+        levels[depth].append(new[key])
+    return [sorted(level, key=_key) for level in levels]
+
+
+def _key(row: Row) -> tuple[int, int]:
+    return row.line, row.item

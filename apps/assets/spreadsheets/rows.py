@@ -11,7 +11,8 @@ from apps.assets.choices import EventKind
 from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.catalog_match import Known, Matcher, names_of
-from apps.assets.spreadsheets.formats import category_of, kind_of, state_of
+from apps.assets.spreadsheets.formats import Header, ending_of, state_of
+from apps.assets.spreadsheets.role_words import DISK, category_of, role_of
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
 from apps.fleet.models import Site
@@ -21,10 +22,30 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Options:
-    """Defaults for lines without the value: an ISO 4217 currency, a day (2026-11-01)."""
+    """How a file is read.
+
+    ``currency`` (ISO 4217), ``bought_on`` (2026-11-01): for lines without the value. ``columns``:
+    the field of each column as a person assigned them, None: by their headings. ``date_order``,
+    ``decimal``: as confirmed, or found in the file. ``encoding``, ``separator``, ``sheet``: of the
+    file.
+    """
 
     currency: str = ""
     bought_on: str = ""
+    columns: dict[str, str] | None = None
+    date_order: str = ""
+    decimal: str = ""
+    encoding: str = ""
+    separator: str = ""
+    sheet: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What is odd about a line that can be registered."""
+
+    code: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -34,33 +55,35 @@ class Drafted:
     draft: Draft
     known: Known
     elsewhere: str = ""
+    remarks: tuple[Remark, ...] = ()
+    capacity_gb: int | None = None
 
 
 class Drafter:
     """Reads lines of one file for one lab."""
 
-    def __init__(self, lab: Lab, options: Options, *, foreign: bool) -> None:
-        self._lab, self._options, self._foreign = lab, options, foreign
+    def __init__(self, lab: Lab, options: Options, header: Header) -> None:
+        self._lab, self._options, self._foreign = lab, options, header.foreign
+        self._currency = header.currency or options.currency
         self._zone = ZoneInfo(lab.time_zone)
         self._matcher = Matcher(lab)
         self._projects: dict[str, Project] = {
             project.slug: project for project in lab.projects.all()
         }
+        self._projects_by_name = {
+            project.name.casefold(): project for project in self._projects.values()
+        }
         self._sites: dict[str, Site] = {site.name: site for site in lab.sites.all()}
+
+    @property
+    def has_purchase_date(self) -> bool:
+        """Return whether lines without a purchase date get one."""
+        return bool(self._options.bought_on)
 
     def drafted(self, row: dict[str, str]) -> Drafted:
         """Return the result of a line. Raises InvalidInput naming the field."""
-        model, words = row.get("model", ""), row.get("category", "")
-        kind = self._kind(row, words)
-        names = names_of(kind, model, row.get("manufacturer", ""))
-        capacity = (
-            cells.gigabytes_of(row["capacity_tb"], "capacity_tb") if "capacity_tb" in row else None
-        )
-        known = self._matcher.known(
-            kind, names, category_of(kind, f"{words} {model} {row.get('name', '')}"), capacity
-        )
+        kind, known, remarks, capacity = self._matched(row)
         bought_us = self._parse_purchase(row)
-        known = self._embodied(row, known)
         site, elsewhere = self._site(row)
         opening = Entry(
             EventKind.SECOND_HAND if self._parse_bool(row, "second_hand") else EventKind.PURCHASE,
@@ -81,40 +104,99 @@ class Drafter:
             ),
             known,
             elsewhere,
+            (*remarks, *self._life_remarks(row)),
+            capacity,
         )
 
-    def _kind(self, row: dict[str, str], words: str) -> str:
+    def _life_remarks(self, row: dict[str, str]) -> list[Remark]:
+        status, remarks = row.get("status", ""), []
+        if any(row.get(name) for name in ("ended_on", "retired_on", "disposed_on")):
+            text = f"its life has ended: {status[:40]}" if status else "its life has ended"
+            remarks.append(Remark("ended", text))
+        elif self._foreign and state_of(status) == "unknown":
+            remarks.append(Remark("status", f"unknown status {status[:40]!r}: in stock"))
+        return remarks
+
+    def _matched(self, row: dict[str, str]) -> tuple[str, Known, tuple[Remark, ...], int | None]:
+        """Return kind, model and embodied carbon: those of the catalogue's model, else of the
+        default that the words of the line name.
+        """
+        stated, maker = self._stated_kind(row), row.get("manufacturer", "")
+        model, name = row.get("model", ""), row.get("name", "")
+        words = row.get("category", "") or ("" if stated else row.get("kind", ""))
+        names = names_of(stated, model or name, maker)
+        role = role_of(words)
+        found = self._matcher.find(names, kind=stated, role=role.kind if role else "", maker=maker)
+        remarks = []
+        if found is not None:
+            kind, names = found.model.kind, (found.name, *names)
+            if found.shortened:
+                remarks.append(Remark("capacity", f"matched as {found.name!r}, without capacity"))
+            if role is not None and role.kind != kind and not stated:
+                remarks.append(
+                    Remark("kind", f"{words[:40]!r} names another kind: the catalogue's counts")
+                )
+        else:
+            role = role or role_of(model or name)
+            kind = stated or (role.kind if role else HardwareKind.OTHER)
+        capacity = self._capacity(row) or cells.capacity_in(model or name)
+        category = category_of(kind, words, f"{model} {name}")
+        if kind == HardwareKind.STORAGE and not category and capacity:
+            category = DISK
+        known = self._embodied(row, self._matcher.known(kind, names, category, capacity))
+        if known.by == "category":
+            remarks.append(Remark("default", known.why))
+        elif known.embodied is None:
+            remarks.append(Remark("unknown", known.why))
+        return kind, known, tuple(remarks), capacity
+
+    def _capacity(self, row: dict[str, str]) -> int | None:
+        """Return the capacity in GB that a column has."""
+        if not self._foreign:
+            text = row.get("capacity_tb", "")
+            return cells.gigabytes_of(text, "capacity_tb") if text else None
+        units = {"capacity": "", "capacity_tb": "TB", "capacity_gb": "GB"}
+        field = next((field for field in units if row.get(field)), "")
+        return cells.capacity_of(row[field], field, units[field]) if field else None
+
+    def _stated_kind(self, row: dict[str, str]) -> str:
         kind = row.get("kind", "").lower()
         if kind and kind not in HardwareKind.values:
+            if self._foreign:  # words, read as those of a category
+                return ""
             hint = f"Use one of {', '.join(HardwareKind.values)}."
             raise InvalidInput(f"{kind[:40]!r} is not a kind of asset.", field="kind", hint=hint)
-        model = row.get("model", "")
-        guess = (
-            kind
-            or kind_of(words)
-            or self._matcher.kind(names_of(HardwareKind.GPU, model, row.get("manufacturer", "")))
-        )
-        return guess or HardwareKind.OTHER
+        return kind
 
     def _parse_purchase(self, row: dict[str, str]) -> int:
         text = row.get("bought_on") or self._options.bought_on
         if not text:
             hint = "Fill in the column, or upload the file with a purchase date for all other rows."
             raise InvalidInput("The purchase date is missing.", field="bought_on", hint=hint)
-        return cells.moment_us(text, "bought_on", self._zone)
+        return self._moment(text, "bought_on")
+
+    def _moment(self, text: str, field: str) -> int:
+        return cells.moment_us(text, field, self._zone, self._options.date_order)
 
     def _parse_first_use(self, row: dict[str, str], bought_us: int) -> int | None:
-        if not self._foreign:
-            text = row.get("in_use_since", "")
-            return cells.moment_us(text, "in_use_since", self._zone) if text else None
-        return bought_us if state_of(row.get("status", "")) == "use" else None
+        text = row.get("in_use_since", "")
+        if text:
+            return self._moment(text, "in_use_since")
+        status = row.get("status", "")
+        return bought_us if self._foreign and state_of(status) in {"use", "over"} else None
 
     def _parse_disposal(self, row: dict[str, str]) -> tuple[Entry, ...]:
-        ends = (("retired_on", EventKind.RETIRE), ("disposed_on", EventKind.DISPOSE))
+        """Return the events that end the life. A date without a status is the end of use."""
+        ends = {
+            "retired_on": EventKind.RETIRE,
+            "disposed_on": EventKind.DISPOSE,
+            "ended_on": ending_of(row.get("status", "")) or EventKind.RETIRE,
+        }
+        note = f"Status: {row['status'][:60]}" if row.get("status") else ""
         return tuple(
-            Entry(kind, cells.moment_us(row[name], name, self._zone))
-            for name, kind in ends
-            if name in row
+            Entry(kind, self._moment(row[name], name), note=note if name == "ended_on" else "")
+            for name, kind in ends.items()
+            if row.get(name)
         )
 
     def _life(self, row: dict[str, str], kind: str) -> int:
@@ -129,6 +211,8 @@ class Drafter:
 
     def _owner(self, row: dict[str, str]) -> Project | None:
         slug = row.get("owner", "")
+        if self._foreign and slug.casefold() in self._projects_by_name:
+            return self._projects_by_name[slug.casefold()]
         if slug and slug not in self._projects:
             hint = (
                 f"A project's short name: {', '.join(list(self._projects)[:20])}. Empty: the lab."
@@ -171,6 +255,8 @@ class Drafter:
             currency=currency,
             warranty_until=self._warranty(row, bought_us),
             note=note,
+            order_number=row.get("order_number", ""),
+            contact=row.get("contact", ""),
             location=", ".join(part for part in (elsewhere, row.get("location", "")) if part),
         )
 
@@ -178,8 +264,10 @@ class Drafter:
         text = row.get("price", "")
         if not text:
             return None, ""
-        price = cells.price_of(text, "price", strict=not self._foreign)
-        currency = row.get("currency") or cells.currency_in(text) or self._options.currency
+        price = cells.price_of(
+            text, "price", strict=not self._foreign, decimal=self._options.decimal
+        )
+        currency = row.get("currency") or cells.currency_in(text) or self._currency
         if not currency and price == 0 and self._foreign:  # Snipe-IT: 0.00 if unknown
             return None, ""
         if not currency:
@@ -189,7 +277,7 @@ class Drafter:
 
     def _warranty(self, row: dict[str, str], bought_us: int) -> date | None:
         if "warranty_until" in row:
-            return cells.day_of(row["warranty_until"], "warranty_until")
+            return cells.day_of(row["warranty_until"], "warranty_until", self._options.date_order)
         if "warranty_months" not in row or cells.no_months(row["warranty_months"]):
             return None
         begin = datetime.fromtimestamp(bought_us // 1_000_000, tz=UTC).astimezone(self._zone).date()

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from apps.accounts.models import Lab, Project
 from apps.assets.choices import OPENING, AssetState, ChargeKind
+from apps.assets.double_counts import DoubleCount, double_counts
 from apps.assets.lifecycle import active_events
 from apps.assets.models import Asset, AssetMeter, EmbodiedCharge, LifecycleEvent, StoredVolume
 from apps.assets.selectors import (
@@ -90,6 +91,7 @@ class AssetPage:
     meter: AssetMeter | None
     volumes: list[tuple[StoredVolume, str]]
     price: str
+    double_counts: list[DoubleCount]
 
     @property
     def packs(self) -> set[str]:
@@ -186,6 +188,7 @@ def asset_page(*, lab: Lab, asset: Asset, period: Period, now: int) -> AssetPage
         meter=meters[-1] if meters and (meters[-1].device_id or meters[-1].node_id) else None,
         volumes=[(row, f"{row.gigabytes / 1000:g}") for row in reversed(volumes_of(asset))],
         price=price_text(asset),
+        double_counts=double_counts(asset),
     )
 
 

@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+from django.forms import BoundField
+
 from apps.accounts.models import Lab
-from apps.assets.choices import ImportState
+from apps.assets.choices import AssetState, ImportState
 from apps.assets.discovery import Proposal
 from apps.assets.models import RegisterImport
 from apps.assets.services.csv_import import PREVIEW_LINES
+from apps.assets.services.file_columns import EXAMPLES, Questions, proposed, questions_about
+from apps.assets.spreadsheets.cells import MILLION
 from apps.assets.spreadsheets.formats import OWN
+from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import HardwareKind
 from apps.catalog.packs import loaded_packs
 from apps.dashboard.assets.forms.csv_import import ProposalFields, RegisterDiscoveredForm
@@ -25,6 +31,7 @@ SOURCES = {
     "unknown": "unknown",
 }
 KINDS = dict(HardwareKind.choices)
+STATES = dict(AssetState.choices)
 
 
 def embodied(
@@ -57,6 +64,16 @@ class ImportRow:
     message: str
     field: str
     hint: str
+    changes: list[dict[str, str]]
+    items: int
+    is_default: bool
+    bought_on: str
+    ended_on: str
+    price: str
+    owner: str
+    state: str
+    capacity: str
+    remarks: list[str]
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,12 @@ class ImportPage:
     more: str
     progress: str
     packs: list[str]
+    default_percent: str
+    default_total: Projected
+
+    @property
+    def can_confirm(self) -> bool:
+        return bool(self.counts["new"] or self.counts["changed"])
 
 
 def import_page(row: RegisterImport) -> ImportPage:
@@ -96,7 +119,7 @@ def import_page(row: RegisterImport) -> ImportPage:
         busy=row.state in {ImportState.READING, ImportState.WRITING},
         counts={
             name: report.get("counts", {}).get(name, 0)
-            for name in ("new", "known", "left_out", "wrong")
+            for name in ("new", "changed", "known", "left_out", "wrong")
         },
         embodied_sources=[
             EmbodiedSource(key, label, by[key]) for key, label in SOURCES.items() if by.get(key)
@@ -108,7 +131,17 @@ def import_page(row: RegisterImport) -> ImportPage:
         more=grouped(row.lines - PREVIEW_LINES) if row.lines > PREVIEW_LINES else "",
         progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} rows",
         packs=loaded_packs() if by.get("model") or by.get("category") else [],
+        default_percent=_percent(report.get("default_ug") or 0, report.get("total_ug") or 0),
+        default_total=embodied(report.get("default_ug")),
     )
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share in whole percent: a part that is not 0 is at least "<1"."""
+    if not part or not whole:
+        return "0"
+    percent = (part * 200 + whole) // (2 * whole)
+    return str(percent) if percent else "<1"
 
 
 def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
@@ -128,7 +161,83 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
         message=line["message"],
         field=line["field"],
         hint=line["hint"],
+        changes=labelled(line.get("changes", [])),
+        items=line.get("items", 1),
+        is_default=line.get("is_default", False),
+        bought_on=line.get("bought_on", ""),
+        ended_on=line.get("ended_on", ""),
+        price=_price(line.get("price_ucurrency"), line.get("currency", "")),
+        owner=line.get("owner", ""),
+        state=STATES.get(line.get("state", ""), ""),
+        capacity=_capacity(line.get("capacity_gb")),
+        remarks=[
+            remark["text"]
+            for remark in line.get("remarks", [])
+            if remark["code"] not in {"default", "unknown", "quantity"}
+        ],
     )
+
+
+_LABELS = {"bought_on": "purchase date", "retired_on": "taken out of use"}
+
+
+def labelled(changes: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return changed values with the label of their field."""
+    return [
+        {**change, "label": _LABELS.get(change["field"], change["field"].replace("_", " "))}
+        for change in changes
+    ]
+
+
+def _price(ucurrency: int | None, currency: str) -> str:
+    if ucurrency is None:
+        return ""
+    return f"{Decimal(ucurrency) / MILLION:,.2f}".replace(",", "\u202f") + f"\u00a0{currency}"
+
+
+def _capacity(gigabytes: int | None) -> str:
+    if gigabytes is None:
+        return ""
+    if gigabytes < 1000:
+        return f"{gigabytes}\u00a0GB"
+    return f"{Decimal(gigabytes) / 1000:f}".rstrip("0").rstrip(".") + "\u00a0TB"
+
+
+@dataclass(frozen=True)
+class MappingRow:
+    """A column of a file on the mapping page."""
+
+    heading: str
+    examples: list[str]
+    field: BoundField
+
+
+@dataclass(frozen=True)
+class MappingPage:
+    """The columns of a file, and what is proposed for them."""
+
+    row: RegisterImport
+    questions: Questions
+    proposal: dict[str, str]
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether the file was not read yet."""
+        return self.row.state == ImportState.MAPPING
+
+    def rows(self, fields: Sequence[BoundField]) -> list[MappingRow]:
+        pairs = zip(self.questions.header.columns, self.questions.examples, fields, strict=True)
+        return [
+            MappingRow(column.heading or "(no heading)", list(cells[:EXAMPLES]), field)
+            for column, cells, field in pairs
+            if column.heading or cells
+        ]
+
+
+def mapping_page(row: RegisterImport) -> MappingPage:
+    """Return the columns of an import that is not registered."""
+    questions = questions_about(row.content, Options(**row.options))
+    return MappingPage(row, questions, proposed(row.lab, questions))
 
 
 COLUMNS = ", ".join(OWN)

@@ -9,14 +9,25 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
+from apps.assets.choices import ImportState
 from apps.assets.discovery import proposals
 from apps.assets.selectors import matching
 from apps.assets.services.csv_import import import_of
 from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN
 from apps.dashboard.assets.assets_page import parse_filters
-from apps.dashboard.assets.forms.csv_import import DISCOVERED_FORMS, ConfirmImportForm, ImportForm
-from apps.dashboard.assets.import_pages import COLUMNS, discovered_page, import_page
+from apps.dashboard.assets.forms.csv_import import (
+    DISCOVERED_FORMS,
+    ConfirmImportForm,
+    ImportForm,
+    MappingForm,
+)
+from apps.dashboard.assets.import_pages import (
+    COLUMNS,
+    discovered_page,
+    import_page,
+    mapping_page,
+)
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.assets.printed_labels import labels_page
 from apps.dashboard.csv_response import csv_response
@@ -40,6 +51,8 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
     """Show the preview of a file. POST registers all of its assets, or none."""
     visitor.require_role(MANAGERS)
     row = import_of(visitor.lab, uuid)
+    if row.state == ImportState.MAPPING:
+        return HttpResponseRedirect(reverse("asset-import-mapping", args=[uuid]))
     form = ConfirmImportForm.from_request(request, visitor, row=row)
     if form.is_bound:
         if form.submit():
@@ -50,6 +63,28 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
     context = {"page": import_page(row), "form": form}
     return render(
         request, "dashboard/assets/assets_import_preview.html", context, status=form.status
+    )
+
+
+@page("GET", "POST")
+def assets_import_mapping(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
+    """Show the columns of a file with the fields that they may mean. POST assigns them and reads
+    the file.
+    """
+    visitor.require_role(MANAGERS)
+    row = import_of(visitor.lab, uuid)
+    preview = reverse("asset-import", args=[uuid])
+    if row.state in {ImportState.READING, ImportState.WRITING, ImportState.DONE}:
+        return HttpResponseRedirect(preview)
+    content = mapping_page(row)
+    form = MappingForm.from_request(
+        request, visitor, row=row, questions=content.questions, proposal=content.proposal
+    )
+    if form.is_bound and form.submit():
+        return HttpResponseRedirect(preview)
+    context = {"page": content, "form": form, "rows": content.rows(form.column_fields)}
+    return render(
+        request, "dashboard/assets/assets_import_mapping.html", context, status=form.status
     )
 
 

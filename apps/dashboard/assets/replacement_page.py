@@ -24,7 +24,13 @@ from apps.replacement.inputs import Input
 from apps.replacement.payback import NEEDED, Payback, Scenarios
 from apps.replacement.performance import MEASURES
 from apps.replacement.query import LABELS, OWN, PARAMETERS, Own, ReplacementQuery
-from apps.replacement.services import DISPOSED, ReplacementAnalysis, analyse_replacement
+from apps.replacement.services import (
+    DISPOSED,
+    IMPOSSIBLE,
+    MEMORY_INPUT,
+    ReplacementAnalysis,
+    analyse_replacement,
+)
 from apps.replacement.summary_text import range_years, sentence, years
 
 NAMES = ("Keep", "Replace now", "Replace later")
@@ -111,7 +117,8 @@ def replacement_page(
     lab, now = visitor.lab, visitor.now
     analysis = analyse_replacement(lab=lab, asset=asset, query=query, now=now)
     other_params = [(name, params[name]) for name in PARAMETERS if params.get(name)]
-    payback = analysis.result if isinstance(analysis.result, Payback) else None
+    result = None if analysis.verdict == IMPOSSIBLE else analysis.result
+    payback = result if isinstance(result, Payback) else None
     unit = unit_for(
         "emission_ug",
         [way.keep_ug for way in analysis.ways] + [way.replace_ug for way in analysis.ways],
@@ -173,7 +180,7 @@ def _row(
     licence = f"{each.licence}, pack {each.pack}" if each.pack else each.licence
     href = (
         f"{reverse('explain')}?{analysis.use.to_query_string()}"
-        if each.origin == "measured" and analysis.use
+        if each.origin == "measured" and analysis.use and own.field != MEMORY_INPUT
         else each.href
     )
     return InputRow(

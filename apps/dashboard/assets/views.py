@@ -1,14 +1,19 @@
 """Pages of assets: the list, one asset, a new asset, the fleet by age."""
 
+from uuid import UUID
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
+from apps.assets.api_attachments import download, sandboxed
 from apps.assets.models import Asset
 from apps.assets.selectors import asset_of, entries_of, through
+from apps.assets.services.attachments import attachment_of
 from apps.dashboard.assets.asset_page import asset_page, load_life
 from apps.dashboard.assets.assets_page import PAGE_ROWS, assets_page
+from apps.dashboard.assets.attachment_rows import attachment_rows
 from apps.dashboard.assets.event_rows import LifeEffect
 from apps.dashboard.assets.fleet_page import fleet_page
 from apps.dashboard.assets.forms.asset_list import (
@@ -17,6 +22,7 @@ from apps.dashboard.assets.forms.asset_list import (
     ListForm,
     SelectionForm,
 )
+from apps.dashboard.assets.forms.attachments import ATTACHMENT_FORMS
 from apps.dashboard.assets.forms.events import (
     CHANGE_FORMS,
     ChangeForm,
@@ -85,7 +91,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         forms = PageForms(
             request,
             visitor,
-            CHANGE_FORMS,
+            (*CHANGE_FORMS, *ATTACHMENT_FORMS),
             initial=initial_values(asset),
             asset=asset,
             options=options,
@@ -93,7 +99,8 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         submitted = forms.submitted
         if request.method == "POST" and submitted and submitted.submit():
             messages.success(request, submitted.message)
-            return HttpResponseRedirect(f"{reverse('asset', args=[asset.pk])}#entries")
+            part = "attachments" if isinstance(submitted, ATTACHMENT_FORMS) else "entries"
+            return HttpResponseRedirect(f"{reverse('asset', args=[asset.pk])}#{part}")
         if isinstance(submitted, ChangeForm):
             effect = submitted.preview() if request.method == "GET" else None
             asset = or_not_found(asset_of(visitor.lab, pk), "asset", reverse("assets"))
@@ -108,6 +115,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         "menu": period_menu(request, period) if effect is None else None,
         "effect": effect,
         "forms": forms,
+        "attachments": attachment_rows(asset) if visitor.can_manage else [],
         "event_forms": offered_forms(forms, asset, has_volumes=bool(content.volumes))
         if forms
         else [],
@@ -115,6 +123,17 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     return render(
         request, "dashboard/assets/asset.html", context, status=forms.status if forms else 200
     )
+
+
+@sandboxed
+@page()
+def attachment(
+    request: HttpRequest, visitor: Visitor, pk: int, attachment: UUID
+) -> HttpResponseBase:
+    """Download an attachment. Pages never embed it, since it is untrusted."""
+    visitor.require_role(MANAGERS)
+    asset: Asset = or_not_found(asset_of(visitor.lab, pk), "asset", reverse("assets"))
+    return download(attachment_of(asset, attachment))
 
 
 @page()

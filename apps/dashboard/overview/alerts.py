@@ -27,6 +27,7 @@ from apps.fleet.selectors import (
     unlisted_zones,
 )
 from apps.ingest.selectors import quarantined, withdrawn_moves
+from apps.pollers.selectors import troubled_sources
 from apps.runs.selectors import nodes_with_refused_messages
 from apps.trackers import registry
 
@@ -259,6 +260,18 @@ def alerts_of(
             "tracker",
         )
         for problem in registry.problems(lab)[:_MAX_LISTED]
+    ]
+    alerts += [
+        Alert(
+            f"Asset source {source.name} is stopped"
+            if source.halted_us
+            else f"Asset source {source.name} is not usable",
+            source.problem,
+            reverse("asset-source", args=[source.pk]),
+            "Show details",
+            "asset-source",
+        )
+        for source in troubled_sources(lab, _MAX_LISTED)
     ]
     for charge in charges:
         if charge.key == "~unattributed" and charge.figure.energy_mj:

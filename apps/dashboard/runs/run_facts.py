@@ -12,6 +12,7 @@ from apps.runs.fingerprint_diff import code_text, format_value, hash_label, valu
 from apps.runs.metric_summary import downsample
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 from apps.runs.selectors import SimilarCode, find_similar_code_runs, fingerprints_of, siblings_of
+from apps.runs.services.fingerprints import fingerprint_from_params
 from apps.runs.services.metrics import curve
 from apps.trackers.registry import trackers
 
@@ -55,6 +56,8 @@ class RunFacts:
     work: list[Fact]
     params: list[tuple[str, str]]
     dropped: list[str]
+    labels: list[str]
+    not_compared: list[str]
     environment: list[tuple[str, str]]
     metrics: list[Metric]
     curve: Chart | None
@@ -78,6 +81,8 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         work=_work(fingerprint) if fingerprint else [],
         params=_params(run, fingerprint),
         dropped=sorted(fingerprint.dropped) if fingerprint else [],
+        labels=_labels(fingerprint) if fingerprint else [],
+        not_compared=list(fingerprint.not_compared) if fingerprint else [],
         environment=_pairs({**fingerprint.environment, **fingerprint.hardware})
         if fingerprint
         else [],
@@ -93,6 +98,14 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         siblings=_siblings(run) if fingerprint else [],
         near=find_similar_code_runs(run, fingerprint.code_normal) if fingerprint else None,
     )
+
+
+def _labels(fingerprint: Fingerprint) -> list[str]:
+    """Return each label, with its value if that is stored."""
+    return [
+        f"{name} = {fingerprint.told[name]}" if name in fingerprint.told else name
+        for name in sorted(fingerprint.labels or {})
+    ]
 
 
 def _drawn(metrics: Sequence[Metric], name: str) -> Metric | None:
@@ -187,14 +200,22 @@ def _item(item: Mapping[str, Any]) -> str:
 
 
 def _params(run: Run, fingerprint: Fingerprint | None) -> list[tuple[str, str]]:
-    """Return the compared parameters by canonical name. A value that is not stored is displayed
-    as its hash.
+    """Return the compared parameters by canonical name, and those that only a tracker logged. A
+    value that is not stored is displayed as its hash.
     """
     if fingerprint is None or fingerprint.params is None:
         return _pairs(run.params)
-    return sorted(
+    compared = [
         (name, value_text(fingerprint, name, digest)) for name, digest in fingerprint.params.items()
-    )
+    ]
+    known = {*fingerprint.params, *(fingerprint.seeds or {}), *fingerprint.dropped}
+    logged = fingerprint_from_params(run.params)
+    others = {
+        name: value
+        for name, value in (logged.told or {}).items()
+        if name not in known and name not in (logged.dropped or [])
+    }
+    return sorted([*compared, *((f"{name} (not compared)", text) for name, text in _pairs(others))])
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from apps.core.units import MJ_PER_KWH, PPM, UG_PER_KG, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.formatting import grouped
 from apps.fleet.models import Node
+from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
 from apps.trackers.choices import Act as TrackerAct
 
@@ -23,7 +24,7 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, TrackerAct)
+    for kind in (Act, ArtifactAct, DuplicateAct, AssetSourceAct, TrackerAct)
     for value, label in kind.choices
 }
 

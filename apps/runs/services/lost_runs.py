@@ -1,10 +1,10 @@
 """Detection of lost runs, and their recovery.
 
 A running run appears in the windows of its node. It is lost when the node sends windows without it
-for LOST_AFTER_US. A node that sends no windows loses no run: the state of its runs is unknown. A
-run without a node, or one whose scheduler or tracker reports its end, is lost when neither a report
-of it nor a window of any node arrives for SILENT_AFTER_US. Any new report or window recovers a lost
-run.
+for LOST_AFTER_US. A node that sends no windows loses no run of its collector: the state of these
+is unknown. Lost when neither a report of it nor a window of any node arrives for SILENT_AFTER_US is
+a run without a node, one whose scheduler or tracker reports its end, and one of another client on a
+node without windows. Any new report or window recovers a lost run.
 """
 
 from uuid import UUID
@@ -17,7 +17,7 @@ from apps.core.units import US_PER_HOUR, US_PER_S
 from apps.fleet.models import Node
 from apps.ingest.models import Consumer, ConsumerHour
 from apps.ingest.sealed_selectors import last_window_us_sql
-from apps.runs.choices import SOURCES_THAT_REPORT_ENDS, RunState
+from apps.runs.choices import SOURCES_THAT_MAY_STOP, SOURCES_THAT_REPORT_ENDS, RunState
 from apps.runs.models import Run
 
 LOST_AFTER_US = 15 * 60 * US_PER_S
@@ -69,7 +69,8 @@ def _check_runs(lab: Lab, runs: list[Run], now: int) -> None:
             since,
         )
     for run in runs:
-        if run in with_node:
+        has_windows = newest_windows.get(run.node_id or 0, 0) >= now - SILENT_AFTER_US
+        if run in with_node and (has_windows or run.reported_by not in SOURCES_THAT_MAY_STOP):
             _update_state(
                 run, last_windows.get(run.uuid, 0), newest_windows[run.node_id or 0], LOST_AFTER_US
             )

@@ -44,14 +44,14 @@ class CodeCarbonSource(models.Model):
 
 class CodeCarbonRun(models.Model):
     """A run of CodeCarbon. ``uuid`` is its id in CodeCarbon; ``run`` is null until the first
-    message is processed.
+    message is processed. A client that creates its run twice has one ``run``.
 
     ``signature`` is a hash of its hardware, '' if unknown.
     """
 
     source = models.ForeignKey(CodeCarbonSource, on_delete=models.CASCADE, related_name="runs")
     uuid = models.UUIDField()
-    run = models.OneToOneField(
+    run = models.ForeignKey(
         Run, on_delete=models.CASCADE, null=True, blank=True, related_name="codecarbon"
     )
     facts = models.JSONField(default=dict)

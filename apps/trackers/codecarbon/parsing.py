@@ -7,7 +7,7 @@ Format of the messages: the client `codecarbon` 3.3.2, `core/api_client.py`, `co
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
@@ -191,6 +191,35 @@ def place_interval(
     if start_us >= end_us or any(start < end_us and end > start_us for start, end in occupied):
         return None
     return Place(start_us, end_us, imputed)
+
+
+_SAME_CLIENT_OVERLAP_US = 3 * US_PER_S
+
+
+def covers_same_time(place: Place, occupied: Iterable[tuple[int, int]]) -> bool:
+    """Return whether an interval overlaps another more than intervals of one client do.
+
+    The client reads the time of an interval up to two seconds late, after the answer with its id,
+    and truncates a second.
+    """
+    return any(
+        min(place.end_us, end_us) - max(place.start_us, start_us) > _SAME_CLIENT_OVERLAP_US
+        for start_us, end_us in occupied
+    )
+
+
+def description(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a run that do not depend on its time."""
+    return {name: value for name, value in facts.items() if name != "timestamp"}
+
+
+def created_at_us(facts: Mapping[str, Any], received_us: int) -> int:
+    """Return when a client created its run, by its clock; ``received_us`` if it reports no time."""
+    try:
+        at_us = _moment(facts, None)
+    except InvalidInput:
+        return received_us
+    return received_us if at_us is None else at_us
 
 
 def hardware_signature(facts: Mapping[str, Any], *, node: str) -> str:

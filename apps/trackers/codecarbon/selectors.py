@@ -8,6 +8,7 @@ from apps.accounts.models import Lab
 from apps.core.sql import as_int, fetch_rows, uuid_param
 from apps.runs.models import Run
 from apps.trackers.codecarbon.models import (
+    CodeCarbonInterval,
     CodeCarbonPost,
     CodeCarbonRun,
     CodeCarbonSource,
@@ -37,10 +38,10 @@ def codecarbon_figures(run: Run) -> CodeCarbonFigures | None:
     tracked_run = CodeCarbonRun.objects.select_related("source").filter(run=run).first()
     if tracked_run is None:
         return None
-    sums = tracked_run.intervals.aggregate(
+    sums = CodeCarbonInterval.objects.filter(tracked_run__run=run).aggregate(
         energy=Sum("energy_mj"), client=Sum("client_ug"), count=Count("pk")
     )
-    posts = tracked_run.posts.aggregate(
+    posts = CodeCarbonPost.objects.filter(tracked_run__run=run).aggregate(
         problems=Count("pk", filter=~Q(problem="")), waiting=Count("pk", filter=Q(processed=False))
     )
     return CodeCarbonFigures(
@@ -140,4 +141,4 @@ def sources_of(lab: Lab) -> QuerySet[CodeCarbonSource]:
 def runs_by_source(lab: Lab) -> dict[int, int]:
     """Return {source id: number of runs}. One query."""
     runs = CodeCarbonRun.objects.filter(source__lab=lab, run__isnull=False).values_list("source_id")
-    return dict(runs.annotate(runs=Count("pk")))
+    return dict(runs.annotate(runs=Count("run", distinct=True)))

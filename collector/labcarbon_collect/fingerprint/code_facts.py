@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 NO_DEFAULT = object()  # a default that is missing or no constant
 _FLAG_ACTIONS = frozenset(("store_true", "store_false", "count", "store_const", "help", "version"))
@@ -25,7 +25,7 @@ _STARTERS = frozenset(
 )
 _OS_STARTERS = frozenset(("system", "popen", "execv", "execvp", "execl", "spawnl", "spawnv"))
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
-_MAX_NAMES, _ROUNDS = 5000, 5
+_MAX_NAMES, _MAX_ORIGINS, _ROUNDS = 5000, 200, 5
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class CodeFacts:
     hydra: Optional[HydraCall] = None
     cell: Dict[str, Any] = field(default_factory=dict)
 
-    def add(self, tree: ast.Module, *, is_entry: bool) -> None:
-        """Add the facts of one file."""
-        _FileFacts(self, tree, is_entry=is_entry).collect()
+    def add(self, nodes: Sequence[ast.AST], *, is_entry: bool) -> None:
+        """Add the facts of one file. ``nodes``: all nodes of its syntax tree."""
+        _FileFacts(self, nodes, is_entry=is_entry).collect()
 
     def add_cell(self, source: str) -> None:
         """Add the defaults of a notebook's cell that is tagged ``parameters``."""
@@ -102,8 +102,8 @@ class CodeFacts:
 class _FileFacts:
     """Collects the facts of one file. ``_origins``: variable → names from which its value comes."""
 
-    def __init__(self, facts: CodeFacts, tree: ast.Module, *, is_entry: bool) -> None:
-        self._facts, self._nodes, self._is_entry = facts, list(ast.walk(tree)), is_entry
+    def __init__(self, facts: CodeFacts, nodes: Sequence[ast.AST], *, is_entry: bool) -> None:
+        self._facts, self._nodes, self._is_entry = facts, nodes, is_entry
         self._origins: Dict[str, Set[str]] = {}
         self._prefixes: Set[str] = set()
         self._has_computed_variable = False
@@ -183,49 +183,58 @@ class _FileFacts:
 
     def _follow_assignments(self) -> None:
         """Follow names through assignments, until nothing changes."""
-        assignments = [pair for node in self._nodes for pair in _assignments(node)]
+        assignments = [
+            (targets, _names_in(value))
+            for node in self._nodes
+            for targets, value in _assignments(node)
+        ]
         for _ in range(_ROUNDS):
             changed = False
-            for targets, value in assignments:
-                names = self._names_in(value)
+            for targets, value_names in assignments:
+                names = self._with_origins(value_names)
                 for target in targets:
                     known = self._origins.setdefault(target, set())
-                    if not names <= known and len(known) < 50:
+                    if not names <= known and len(known) < _MAX_ORIGINS:
                         known |= names
                         changed = True
             if not changed:
                 return
 
-    def _names_in(self, node: Optional[ast.AST]) -> Set[str]:
-        """Return the names from which an expression's value comes: variables, attributes, constant
-        keys, and ``env.X``.
-        """
-        names: Set[str] = set()
-        for inner in ast.walk(node) if node is not None else ():
-            if isinstance(inner, ast.Name):
-                names |= {inner.id, *self._origins.get(inner.id, ())}
-            elif isinstance(inner, ast.Attribute):
-                names.add(inner.attr)
-            elif isinstance(inner, ast.Subscript):
-                names |= _key_names(inner.slice, is_variable=_is_environ(inner.value))
-            elif isinstance(inner, ast.Call) and inner.args:
-                is_variable = _called_name(inner) == "getenv" or (
-                    isinstance(inner.func, ast.Attribute) and _is_environ(inner.func.value)
-                )
-                if is_variable or _called_name(inner) == "get":
-                    names |= _key_names(inner.args[0], is_variable=is_variable)
-        return names
+    def _with_origins(self, names: Set[str]) -> Set[str]:
+        """Return names and the names from which the values of these variables come."""
+        return names.union(*(self._origins[name] for name in names if name in self._origins))
 
     def _add_uses(self, node: ast.AST) -> None:
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
-            self._facts.computed |= self._names_in(node.slice)
+            self._facts.computed |= self._with_origins(_names_in(node.slice))
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
             if not (_is_text(node.left) or _is_text(node.right)):
-                self._facts.computed |= self._names_in(node)
+                self._facts.computed |= self._with_origins(_names_in(node))
         elif isinstance(node, ast.Call) and _reads_file(node):
             owner = node.func.value if isinstance(node.func, ast.Attribute) else None
             for part in (owner, *node.args):
-                self._facts.read |= self._names_in(part)
+                self._facts.read |= self._with_origins(_names_in(part))
+
+
+def _names_in(node: Optional[ast.AST]) -> Set[str]:
+    """Return the names from which an expression's value comes: variables, attributes, constant
+    keys, and ``env.X``.
+    """
+    names: Set[str] = set()
+    for inner in ast.walk(node) if node is not None else ():
+        if isinstance(inner, ast.Name):
+            names.add(inner.id)
+        elif isinstance(inner, ast.Attribute):
+            names.add(inner.attr)
+        elif isinstance(inner, ast.Subscript):
+            names |= _key_names(inner.slice, is_variable=_is_environ(inner.value))
+        elif isinstance(inner, ast.Call) and inner.args:
+            is_variable = _called_name(inner) == "getenv" or (
+                isinstance(inner.func, ast.Attribute) and _is_environ(inner.func.value)
+            )
+            if is_variable or _called_name(inner) == "get":
+                names |= _key_names(inner.args[0], is_variable=is_variable)
+    return names
 
 
 def _called_name(node: ast.Call) -> str:

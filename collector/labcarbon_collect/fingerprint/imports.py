@@ -124,9 +124,10 @@ class _ImportWalk:
                 tree = ast.parse(without_magics(text) if path.endswith(".ipynb") else text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
-        self.closure.facts.add(tree, is_entry=path in self._entries)
+        nodes = list(ast.walk(tree))
+        self.closure.facts.add(nodes, is_entry=path in self._entries)
         folder = os.path.dirname(path)
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for module, level in _imported_modules(node):
                     self._add_module(module, level, folder)

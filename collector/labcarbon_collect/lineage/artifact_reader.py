@@ -126,7 +126,10 @@ class Inspector:
     def _folder_about(self, path: bytes) -> Description:
         name = os.path.basename(path).decode("utf-8", "replace")
         fields = describe_folder(
-            name, self._tree.list_folder(path), lambda card: _read_card(path + b"/" + card)
+            name,
+            self._tree.list_folder(path),
+            lambda card: _read_card(path + b"/" + card),
+            lambda child: self._tree.list_folder(path + b"/" + child),
         )
         return fields or describe_unrecognised("")
 

@@ -27,7 +27,7 @@ _BLOCK_BYTES, _PROBE_BYTES = 1 << 20, 16 << 10
 _LIKELY_ARTIFACT = re.compile(
     (
         rb"\.(?:pt|pth|ckpt|bin|safetensors|keras|h5|hdf5|onnx|gguf|parquet|npy|npz|arrow|tar|"
-        rb"index|data-\d{5}-of-\d{5})$"
+        rb"index|data-\d{5}-of-\d{5}|tfrecords?(?:-\d{5}-of-\d{5})?(?:\.gz)?)$"
     ),
     re.IGNORECASE,
 )

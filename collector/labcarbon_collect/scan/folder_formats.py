@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from labcarbon_collect.scan.description import (
@@ -17,12 +18,21 @@ from labcarbon_collect.scan.description import (
     kind_and_step,
     one_line,
 )
-from labcarbon_collect.scan.formats import NUMBERED_TAR
+from labcarbon_collect.scan.formats import NUMBERED_TAR, TFRECORD_NAME
 from labcarbon_collect.scan.local_files import Listing
 
 MAX_CARD_BYTES = 1 << 20
 # name of a file in the folder → its content; empty if it exceeds MAX_CARD_BYTES
 CardReader = Callable[[bytes], bytes]
+# name of a subfolder → its content; None if it cannot be listed
+ChildLister = Callable[[bytes], Optional[Listing]]
+_MIN_IMAGES = 20
+_IMAGE = re.compile(r"\.(?:jpe?g|png|webp|bmp|gif|tiff?|p[bgp]m)$", re.IGNORECASE)
+_IMAGE_TABLE = re.compile(r"\.(?:csv|tsv|jsonl)$", re.IGNORECASE)
+_SHARD = re.compile(r"^(.+)-(\d{5})-of-(\d{5})\.(safetensors|bin|gguf)$")
+_SHARD_FORMATS = {"safetensors": "safetensors", "bin": "torch", "gguf": "gguf"}
+_TOKENIZER = re.compile(r"^(?:tokenizer|spiece|sentencepiece.*|vocab|merges)\.(?:model|bpe)$")
+_HUB_REVISION = re.compile(r"/(model|dataset)s--([^/]+)/snapshots/[^/]+$")
 _HUB_WEIGHTS = re.compile(
     r"^(?:model|pytorch_model|tf_model|flax_model|adapter_model|diffusion_pytorch_model)\b.*\.(?"
     r":safetensors|bin|h5|msgpack)$"
@@ -47,9 +57,11 @@ _TENSORFLOW_PART = re.compile(r"^(?:checkpoint|(.+)\.(?:index|meta|data-\d{5}-of
 _FRONT_MATTER_KEYS = ("license", "base_model", "datasets", "pipeline_tag")
 
 
-def describe_folder(name: str, listing: Listing, read_card: CardReader) -> Optional[Description]:
+def describe_folder(
+    name: str, listing: Listing, read_card: CardReader, list_child: ChildLister
+) -> Optional[Description]:
     """Describe a folder that is one artifact. Returns None for a folder of several files.
-    ``read_card`` reads a file of the folder.
+    ``read_card`` reads a file of the folder, ``list_child`` lists a subfolder.
     """
     names = {entry[0] for entry in listing.files}.union(listing.links)
     if b"saved_model.pb" in names or b"saved_model.pbtxt" in names:
@@ -57,6 +69,8 @@ def describe_folder(name: str, listing: Listing, read_card: CardReader) -> Optio
     if names & {b"_CHECKPOINT_METADATA", b"_METADATA", b"manifest.ocdbt"}:
         return Description(CHECKPOINT, "orbax", kind_and_step(name)[1])
     endings = {entry.rpartition(b".")[2] for entry in names}
+    if b"zarr.json" in names or listing.markers:
+        return Description(DATASET, "zarr")
     if b"distcp" in endings:
         return Description(CHECKPOINT, "torch_dcp", kind_and_step(name)[1])
     if b"pt" in endings and any(_DEEPSPEED.search(text) for text in _decode_names(names)):
@@ -65,7 +79,24 @@ def describe_folder(name: str, listing: Listing, read_card: CardReader) -> Optio
         _hub_dataset(names, listing, read_card)
         or _hub_model(name, names, listing, read_card)
         or _uniform_folder(names, endings, listing)
+        or _model_in_shards(name, names, listing)
+        or _image_folder(names, listing, list_child)
     )
+
+
+def describe_hub_revision(
+    path: str, listing: Listing, description: Optional[Description]
+) -> Optional[Description]:
+    """Describe a folder with its repository if it is a revision in a cache of the Hugging Face
+    hub. Each revision is one artifact, whatever it contains.
+    """
+    match = _HUB_REVISION.search(path)
+    if match is None or not (listing.files or listing.links or listing.folders):
+        return description
+    kind, repository = match.groups()
+    described = description or Description(MODEL if kind == "model" else DATASET, "huggingface")
+    facts = clean_facts([*described.facts.items(), ("repository", repository.replace("--", "/"))])
+    return replace(described, facts=facts)
 
 
 def _decode_names(names: Iterable[bytes]) -> Iterator[str]:
@@ -151,7 +182,13 @@ def _uniform_folder(
     """Describe a folder of only Parquet files, numbered tars or one TensorFlow checkpoint. Small
     files beside them are allowed.
     """
-    if listing.folders or not endings & {b"parquet", b"tar", b"index"}:
+    if listing.folders:
+        return None
+    if any(TFRECORD_NAME.search(text) for text in _decode_names(names)):
+        others = [text for text in _decode_names(names) if not _SIDE_FILE.match(text)]
+        is_dataset = len(others) > 1 and all(TFRECORD_NAME.search(text) for text in others)
+        return Description(DATASET, "tfrecord") if is_dataset else None
+    if not endings & {b"parquet", b"tar", b"index"}:
         return None
     others = [text for text in _decode_names(names) if not _SIDE_FILE.match(text)]
     if len(others) > 1 and all(text.endswith(".parquet") for text in others):
@@ -168,6 +205,58 @@ def _uniform_folder(
     ):
         return Description(CHECKPOINT, "tensorflow", kind_and_step(str(min(prefixes)))[1])
     return None
+
+
+def _model_in_shards(name: str, names: set[bytes], listing: Listing) -> Optional[Description]:
+    """Describe a folder of the shards of one model without a configuration. Small files and a
+    tokenizer beside them are allowed.
+    """
+    others = [
+        text
+        for text in _decode_names(names)
+        if not _SIDE_FILE.match(text) and not _TOKENIZER.match(text)
+    ]
+    shards = [_SHARD.match(text) for text in others]
+    series = {(shard.group(1), shard.group(3), shard.group(4)) for shard in shards if shard}
+    if listing.folders or not all(shards) or len(series) != 1:
+        return None
+    ((_, total, ending),) = series
+    kind, facts = kind_and_step(name)
+    facts["shards"] = len(shards)
+    if int(total) != len(shards):
+        facts["shards_of"] = int(total)
+    return Description(kind, _SHARD_FORMATS[ending], facts)
+
+
+def _image_folder(
+    names: set[bytes], listing: Listing, list_child: ChildLister
+) -> Optional[Description]:
+    """Describe a folder of images, or of one subfolder of images per class. Small files and
+    tables beside them are allowed.
+    """
+    others = [
+        text
+        for text in _decode_names(names)
+        if not _SIDE_FILE.match(text) and not _IMAGE_TABLE.search(text)
+    ]
+    if not all(_IMAGE.search(text) for text in others):
+        return None
+    facts: Dict[str, int] = {}
+    images = len(others)
+    if listing.folders:
+        if others or len(listing.folders) < 2:
+            return None
+        for folder in listing.folders:
+            child = list_child(folder)
+            if child is None or child.folders or not (child.files or child.links):
+                return None
+            pictures = [stamp[0] for stamp in child.files] + child.links
+            if not all(_IMAGE.search(text) for text in _decode_names(pictures)):
+                return None
+            images += len(pictures)
+        facts["classes"] = len(listing.folders)
+    facts["images"] = images
+    return Description(DATASET, "images", facts) if images >= _MIN_IMAGES else None
 
 
 def _row_count(splits: Any) -> Optional[int]:

@@ -31,6 +31,8 @@ _HDF5, _KERAS_MARKERS = b"\x89HDF\r\n\x1a\n", (b"keras_version", b"model_config"
 # The index of a TensorFlow checkpoint is an SSTable.
 _SSTABLE_END = bytes.fromhex("db4775248b80fb57")
 _TENSORFLOW_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
+TFRECORD_NAME = re.compile(r"\.tfrecords?(?:-\d{5}-of-\d{5})?(?:\.gz)?$", re.IGNORECASE)
+_GZIP, _CRC32C, _CRC_MASK = b"\x1f\x8b", 0x82F63B78, 0xA282EAD8
 NUMBERED_TAR = re.compile(r"^(.*?)(\d{3,})\.tar$")
 _MAX_TENSORS = 1 << 32
 _GGUF_STRING = 8
@@ -98,9 +100,23 @@ def _recognise_tensorflow(
 ) -> Optional[Description]:
     if _TENSORFLOW_DATA.search(name):
         return Description(CHECKPOINT, "tensorflow")
+    if TFRECORD_NAME.search(name):
+        is_framed = size >= 16 and head[8:12] == _length_checksum(head[:8])
+        return Description(DATASET, "tfrecord") if is_framed or head.startswith(_GZIP) else None
     if name.endswith(".index") and size >= 48 and read_at(size - 8, 8) == _SSTABLE_END:
         return Description(CHECKPOINT, "tensorflow")
     return None
+
+
+def _length_checksum(length: bytes) -> bytes:
+    """Return the masked CRC32C with which TensorFlow protects the length of a record."""
+    crc = 0xFFFFFFFF
+    for byte in length:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (_CRC32C if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((((crc >> 15) | (crc << 17)) + _CRC_MASK) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def _recognise_ending(name: str, size: int, head: bytes, read_at: ReadAt) -> Optional[Description]:

@@ -15,6 +15,7 @@ from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.scan.medium import MediumDetector
 
 Stamp = Tuple[bytes, int, int, int]  # name, size, mtime in ns, ctime in ns
+MARKERS = frozenset({b".zgroup", b".zarray", b".zmetadata"})  # hidden files of Zarr, version 2
 
 
 class LinkOutsideRoot(Exception):
@@ -28,7 +29,8 @@ class Listing:
     """Content of a folder without hidden entries: plain files sorted by name, folders, links, and
     the number of pipes, devices and sockets.
 
-    ``linked``: name → inode key, for files with several hard links.
+    ``linked``: name → inode key, for files with several hard links. ``markers``: hidden files that
+    identify a format.
     """
 
     files: List[Stamp] = field(default_factory=list)
@@ -36,6 +38,7 @@ class Listing:
     linked: Dict[bytes, str] = field(default_factory=dict)
     links: List[bytes] = field(default_factory=list)
     special: int = 0
+    markers: List[bytes] = field(default_factory=list)
 
 
 class FileStat(NamedTuple):
@@ -159,6 +162,8 @@ class LocalTree:
         with os.scandir(path or b"/") as entries:
             for entry in entries:
                 name = entry.name
+                if name in MARKERS:
+                    listing.markers.append(name)
                 if name.startswith(b".") or name == b"__pycache__":
                     continue
                 if entry.is_file(follow_symlinks=False):

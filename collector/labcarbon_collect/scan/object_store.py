@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Dict, Iterator, List, Optional
 
-from labcarbon_collect.scan.local_files import FileStat, Listing, Stamp
+from labcarbon_collect.scan.local_files import MARKERS, FileStat, Listing, Stamp
 from labcarbon_collect.scan.medium import OBJECT
 
 INSTALL_HINT = "pip install 'labcarbon-collect[s3]'"
@@ -69,6 +69,8 @@ class ObjectTree:
             name = (
                 str(row["name"]).rstrip("/").rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
             )
+            if name in MARKERS:
+                listing.markers.append(name)
             if (
                 not name
                 or name.startswith(b".")

@@ -12,7 +12,12 @@ from labcarbon_collect.files.read_limits import BudgetExceeded
 from labcarbon_collect.scan.database import ARTIFACT, FOLDER, MEMBER, UNRECOGNISED
 from labcarbon_collect.scan.description import Description
 from labcarbon_collect.scan.file_reader import Batch, FileTask
-from labcarbon_collect.scan.folder_formats import MAX_CARD_BYTES, describe_folder, numbered_tars
+from labcarbon_collect.scan.folder_formats import (
+    MAX_CARD_BYTES,
+    describe_folder,
+    describe_hub_revision,
+    numbered_tars,
+)
 from labcarbon_collect.scan.hashed_files import Entry, ScanState
 from labcarbon_collect.scan.local_files import LinkOutsideRoot, Listing, Stamp, Tree
 from labcarbon_collect.scan.recorder import FolderGroup, Recorder
@@ -20,8 +25,9 @@ from labcarbon_collect.scan.summary import Tally
 
 _BATCH_FILES, _BATCH_BYTES = 64, 8_000_000
 _CHUNK_FILES = 10_000
-# A Hugging Face hub cache: snapshots link to the files in blobs.
-_HUB_CACHE = {b"blobs", b"refs", b"snapshots"}
+# A Hugging Face hub cache: snapshots link to the files in blobs. A revision that was downloaded by
+# its commit has no refs.
+_HUB_CACHE = {b"blobs", b"snapshots"}
 SubmitBatch = Callable[[Optional[Batch]], None]
 
 
@@ -81,17 +87,28 @@ class Walker:
         self._tally.links += len(listing.links)
         self._tally.special += listing.special
         medium = self._medium or self._tree.medium(folder.path)
-        name = folder.name.decode("utf-8", "replace")
-        description = (
-            describe_folder(name, listing, lambda card: self._read_card(folder.path, card))
-            if folder.path
-            else None
-        )
+        description = self._describe_folder(folder, listing) if folder.path else None
         previous = self._state.entry(folder.parent, folder.name)
         if description is None:
             return self._visit_plain_folder(folder, previous, listing, medium)
         self._visit_artifact_folder(folder, previous, description, listing, medium)
         return []
+
+    def _describe_folder(self, folder: WalkFolder, listing: Listing) -> Optional[Description]:
+        description = describe_folder(
+            folder.name.decode("utf-8", "replace"),
+            listing,
+            lambda card: self._read_card(folder.path, card),
+            lambda name: self._list_child(folder.path + b"/" + name),
+        )
+        path = folder.path.decode("utf-8", "replace")
+        return describe_hub_revision(path, listing, description)
+
+    def _list_child(self, path: bytes) -> Optional[Listing]:
+        try:
+            return self._tree.list_folder(path)
+        except OSError:
+            return None  # it is reported when it is visited
 
     def _visit_plain_folder(
         self, folder: WalkFolder, previous: Optional[Entry], listing: Listing, medium: str

@@ -13,7 +13,7 @@ from labcarbon_collect.fingerprint.variables import parse_env_file, select_varia
 def facts_of(*sources: str) -> CodeFacts:
     facts = CodeFacts()
     for place, source in enumerate(sources):
-        facts.add(ast.parse(source), is_entry=place == 0)
+        facts.add(list(ast.walk(ast.parse(source))), is_entry=place == 0)
     return facts
 
 

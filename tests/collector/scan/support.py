@@ -66,6 +66,15 @@ def tar() -> bytes:
     return bytes(head)
 
 
+# Masked CRC32C of the 8 bytes of a length. The files of TensorBoard begin with that of 24.
+_LENGTH_CRC = {10: b"\xae\xa3\xbf\x3a", 24: b'\xa3\x7fK"'}
+
+
+def tfrecord(seed: int = 1, length: int = 24) -> bytes:
+    """One record as TensorFlow writes it: length, its checksum, data, their checksum."""
+    return struct.pack("<Q", length) + _LENGTH_CRC[length] + bytes([seed]) * length + bytes(4)
+
+
 SSTABLE = bytes(48) + bytes.fromhex("db4775248b80fb57")
 ONNX = b"\x08\x08\x12\x07pytorch\x3a\x00"
 PARQUET = b"PAR1" + bytes(8) + b"PAR1"

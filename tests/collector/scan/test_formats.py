@@ -26,6 +26,7 @@ from tests.collector.scan.support import (
     gguf,
     safetensors,
     tar,
+    tfrecord,
     torch,
     zipped,
 )
@@ -77,12 +78,16 @@ FILES = [
     ("x.npz", zipped("a.npy", "b.npy"), ("dataset", "npz", {})),
     ("x.arrow", b"ARROW1\0\0" + bytes(8), ("dataset", "arrow", {})),
     ("events.out.tfevents.1.host", (24).to_bytes(8, "little") + bytes(40), ("log", "tfevents", {})),
+    ("train.tfrecord", tfrecord(), ("dataset", "tfrecord", {})),
+    ("cats-train.tfrecord-00001-of-00010", tfrecord(2, 10), ("dataset", "tfrecord", {})),
+    ("cats.tfrecords.gz", b"\x1f\x8b\x08" + bytes(20), ("dataset", "tfrecord", {})),
     ("ckpt-5.data-00000-of-00001", b"weights", ("checkpoint", "tensorflow", {})),
 ]
 UNRECOGNISED = [
     ("photo.png", b"\x89PNG"), ("train.py", b"import os"), ("a.zip", zipped("a.txt")),
     ("model.pkl", b"\x80\x04cos\nsystem"), ("single-000.tar", tar()), ("half.npy", b"\x93NUM"),
-    ("empty.pt", b""), ("eight", b"12345678{"), ("x.index", b"a" * 60),
+    ("text.tfrecord", b"not a record of TensorFlow"), ("empty.pt", b""), ("eight", b"12345678{"),
+    ("x.index", b"a" * 60),
 ]  # fmt: skip
 FOLDERS: list[tuple[str, dict[str, bytes], tuple[str, str, dict[str, Any]]]] = [
     (
@@ -153,6 +158,55 @@ FOLDERS: list[tuple[str, dict[str, bytes], tuple[str, str, dict[str, Any]]]] = [
         "web",
         {"cats-0000.tar": tar(), "cats-0001.tar": tar(), "sizes.json": b"{}"},
         ("dataset", "webdataset", {}),
+    ),
+    (
+        "cats_tfds",
+        {
+            "dataset_info.json": INFO,
+            "features.json": b"{}",
+            "cats-train.tfrecord-00000-of-00002": tfrecord(),
+            "cats-train.tfrecord-00001-of-00002": tfrecord(2),
+        },
+        ("dataset", "tfrecord", {}),
+    ),
+    (
+        "climate.zarr",
+        {"zarr.json": b"{}", "t2m/zarr.json": b"{}", "t2m/c/0/0": b"chunk"},
+        ("dataset", "zarr", {}),
+    ),
+    ("store", {".zgroup": b"{}", "t2m/.zarray": b"{}", "t2m/0.0": b"c"}, ("dataset", "zarr", {})),
+    (
+        "by_class",
+        {f"{name}/{i}.JPEG": b"\xff\xd8" for name in ("cat", "dog") for i in range(10)},
+        ("dataset", "images", {"classes": 2, "images": 20}),
+    ),
+    (
+        "photos",
+        {**{f"{i}.png": b"\x89PNG" for i in range(20)}, "labels.csv": b"a"},
+        ("dataset", "images", {"images": 20}),
+    ),
+    (
+        "shards",
+        {
+            "model-00001-of-00002.safetensors": safetensors(),
+            "model-00002-of-00002.safetensors": safetensors(2),
+            "model.safetensors.index.json": b"{}",
+        },
+        ("model", "safetensors", {"shards": 2}),
+    ),
+    (
+        "half",
+        {
+            "pytorch_model-00001-of-00005.bin": torch(),
+            "pytorch_model-00003-of-00005.bin": torch(3),
+            "tokenizer.model": b"x",
+        },
+        ("model", "torch", {"shards": 2, "shards_of": 5}),
+    ),
+    (
+        "llama-step-900",
+        {f"llama-{i:05}-of-00003.gguf": gguf(i) for i in (1, 2, 3)},
+        ("checkpoint", "gguf", {"shards": 3}),
     ),
     (
         "tfck",
@@ -276,6 +330,41 @@ def test_a_run_of_tars_beside_others_and_all(disk: Disk, here: Any, server: Fake
     assert {Path(path).name for path in server.present()} == {"s-000.tar", "s-001.tar", "x.npy"}
     assert here("--include-unknown")[0] == 0
     assert told(server, "notes.log")["kind"] == "log"
+
+
+def test_two_models_in_shards_are_not_one(disk: Disk, here: Any, server: FakeServer) -> None:
+    for name in ("a", "b"):
+        for part in (1, 2):
+            disk.put(f"m/{name}-0000{part}-of-00002.safetensors", safetensors(part + ord(name)))
+    assert here()[0] == 0
+    assert len(server.present()) == 4
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [f"{i}.png" for i in range(19)],  # plots
+        [f"{i}.png" for i in range(40)] + ["plot.py"],
+        [f"a/{i}.png" for i in range(40)],  # one folder of pictures, beside nothing
+        [f"a/{i}.png" for i in range(40)] + ["b/1.png", "b/1.npy"],
+    ],
+    ids=["few", "code", "one", "other"],
+)
+def test_pictures_beside_other_work_are_no_image_folder(files: list[str], tmp_path: Path) -> None:
+    from labcarbon_collect.scan.folder_formats import describe_folder
+    from labcarbon_collect.scan.local_files import LocalTree
+
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\x89PNG")
+    tree, root = LocalTree([b"/"]), bytes(tmp_path)
+    found = describe_folder(
+        "work",
+        tree.list_folder(root),
+        lambda name: b"",
+        lambda name: tree.list_folder(root + b"/" + name),
+    )
+    assert found is None
 
 
 def test_what_is_scanned_may_itself_be_one_artifact(

@@ -7,7 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from apps.core.archive_copies import archive_size, copy_archive
+from apps.core.archive_copies import (
+    ATTACHMENTS,
+    archive_size,
+    copy_archive,
+    erase_deleted_copies,
+)
 from apps.core.backup import BackupError, back_up_database, sha256_of, write_private_file
 from apps.core.management.base import MinimalCommand
 
@@ -27,7 +32,9 @@ class Command(MinimalCommand):
             "--archive",
             type=Path,
             metavar="FOLDER",
-            help="also copy the files of the archive that this folder does not contain yet",
+            help=(
+                "also copy archived windows and attachments that this folder does not contain yet"
+            ),
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -55,6 +62,7 @@ class Command(MinimalCommand):
             if archive_copy is not None:
                 copied, total = copy_archive(settings.ARCHIVE_DIR, archive_copy.absolute())
                 self.stdout.write(f"Archive: {copied} new of {total} files, in {archive_copy}.")
+                self._copy_attachments(archive_copy.absolute() / ATTACHMENTS.folder)
         except BackupError as error:
             raise CommandError(str(error)) from error
         files, size = archive_size(settings.ARCHIVE_DIR)
@@ -62,6 +70,21 @@ class Command(MinimalCommand):
             self.stdout.write(
                 f"Archived windows are not in this file: {files} files, {size} bytes in "
                 f"{settings.ARCHIVE_DIR}. Add --archive FOLDER, or copy this folder."
+            )
+        files, size = archive_size(settings.ATTACHMENTS_DIR, ATTACHMENTS)
+        if archive_copy is None and files:
+            self.stdout.write(
+                f"Attachments are not in this file: {files} files, {size} bytes in "
+                f"{settings.ATTACHMENTS_DIR}. Add --archive FOLDER, or copy this folder."
+            )
+
+    def _copy_attachments(self, target: Path) -> None:
+        copied, total = copy_archive(settings.ATTACHMENTS_DIR, target, ATTACHMENTS)
+        erased = erase_deleted_copies(target)
+        if total or erased:
+            self.stdout.write(
+                f"Attachments: {copied} new of {total} files, {erased} deleted ones erased, in "
+                f"{target}."
             )
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from apps.core.archive_copies import copy_archive, missing_files
+from apps.core.archive_copies import ATTACHMENTS, copy_archive, missing_files
 from apps.core.backup import BackupError, restore_database
 from apps.core.database.new_database import record_database
 from apps.core.database.table_checks import forget_checks
@@ -40,8 +40,9 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if options["archive"] is not None:
             self._restore_archive(options["archive"].absolute())
-        elif problem := _missing_windows():
-            self.stdout.write(problem)
+        else:
+            for problem in filter(None, [_missing_windows(), _missing_attachments()]):
+                self.stdout.write(problem)
         self.stdout.write(
             f"Restored and verified: {sum(counts.values())} rows in {len(counts)} tables. "
             "Set LABCARBON_SECRET_KEY and LABCARBON_TOKEN_PEPPERS to the keys of that time."
@@ -50,11 +51,16 @@ class Command(BaseCommand):
     def _restore_archive(self, folder: Path) -> None:
         try:
             copied, _ = copy_archive(folder, settings.ARCHIVE_DIR)
+            documents, _ = copy_archive(
+                folder / ATTACHMENTS.folder, settings.ATTACHMENTS_DIR, ATTACHMENTS
+            )
         except BackupError as error:
             raise CommandError(f"The database is restored. {error}") from error
-        if problem := _missing_windows():
-            raise CommandError(f"The database is restored. {problem}")
+        if problems := [text for text in (_missing_windows(), _missing_attachments()) if text]:
+            raise CommandError(f"The database is restored. {' '.join(problems)}")
         self.stdout.write(f"Archive: {copied} files, in {settings.ARCHIVE_DIR}.")
+        if documents:
+            self.stdout.write(f"Attachments: {documents} files, in {settings.ATTACHMENTS_DIR}.")
 
 
 def _missing_windows() -> str:
@@ -66,4 +72,16 @@ def _missing_windows() -> str:
         f"{len(missing)} of {total} files of archived windows are missing: {missing[0]}"
         f"{' …' if missing[1:] else ''}. Pages cannot show these windows until you copy the files "
         f"from a backup of the archive to {settings.ARCHIVE_DIR}."
+    )
+
+
+def _missing_attachments() -> str:
+    """Return a sentence about the attachments that this machine does not have, '' for none."""
+    missing, total = missing_files(settings.ATTACHMENTS_DIR, ATTACHMENTS)
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} of {total} files of attachments are missing: {missing[0]}"
+        f"{' …' if missing[1:] else ''}. They cannot be downloaded until you copy the files from a "
+        f"backup to {settings.ATTACHMENTS_DIR}."
     )

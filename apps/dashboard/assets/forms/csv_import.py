@@ -1,6 +1,6 @@
 """Forms of the import of a file and of discovered hardware."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django import forms
@@ -14,10 +14,13 @@ from apps.assets.services.confirm_discovered import (
     dismiss,
     propose_again,
 )
-from apps.assets.services.csv_import import confirm, upload
+from apps.assets.services.csv_import import assign_columns, confirm, upload
+from apps.assets.services.file_columns import Answers, Questions, questions_about
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import MAX_BYTES, MAX_ROWS
+from apps.assets.spreadsheets.headings import FIELDS
+from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import utc
@@ -28,6 +31,11 @@ from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField
 
 NEW_ASSET = "new"
+ENCODING_NAMES = (
+    ("utf-8", "UTF-8"), ("utf-16", "UTF-16"), ("cp1252", "Windows, Western (1252)"),
+    ("cp1250", "Windows, Central European (1250)"), ("mac-roman", "Mac Roman"),
+    ("cp850", "DOS (850)"),
+)  # fmt: skip
 
 
 class ImportForm(PageForm):
@@ -39,8 +47,8 @@ class ImportForm(PageForm):
         label="File",
         required=False,
         allow_empty_file=True,
-        help_text=f"CSV, at most {MAX_ROWS} rows and {MAX_BYTES >> 20} MiB.",
-        widget=forms.FileInput({"accept": ".csv,text/csv,text/plain"}),
+        help_text=f"XLSX or CSV, at most {MAX_ROWS} rows and {MAX_BYTES >> 20} MiB.",
+        widget=forms.FileInput({"accept": ".xlsx,.csv,.txt,.tsv,text/csv,text/plain"}),
     )
     lines = forms.CharField(
         label="Or paste rows",
@@ -70,6 +78,19 @@ class ImportForm(PageForm):
         ),
     )
 
+    encoding = forms.ChoiceField(
+        label="Encoding",
+        required=False,
+        choices=[("", "Detect"), *ENCODING_NAMES],
+        help_text="Of a CSV file.",
+    )
+    sheet = TextField(
+        label="Sheet",
+        required=False,
+        help_text="Of a workbook. Empty: the first one.",
+        widget=forms.TextInput({"maxlength": "31", "autocomplete": "off"}),
+    )
+
     def save(self) -> str:
         data, file = self.cleaned_data, self.cleaned_data["file"]
         if file and (file.size or 0) > MAX_BYTES:
@@ -83,11 +104,104 @@ class ImportForm(PageForm):
             lab=self.visitor.lab,
             file_name=name,
             content=content,
-            options=Options(data["currency"], data["bought_on"]),
+            options=Options(
+                currency=data["currency"],
+                bought_on=data["bought_on"],
+                encoding=(data["encoding"] if file else "utf-8"),
+                sheet=data["sheet"],
+            ),
             by=self.visitor.user,
             now=self.visitor.now,
         )
         return ""
+
+
+class MappingForm(PageForm):
+    """Assign the columns of a file, and state how its dates and numbers are read.
+
+    ``row`` is the import, ``questions`` is what is known about the file, ``proposal`` the field to
+    propose for each column.
+    """
+
+    roles = MANAGERS
+    row: RegisterImport
+    questions: Questions
+    proposal: dict[str, str]
+
+    def __init__(self, *args: Any, **context: Any) -> None:
+        super().__init__(*args, **context)
+        for position, column in enumerate(self.questions.header.columns):
+            label = f"Field of {column.heading or f'column {position + 1}'}"
+            self.fields[f"column{position}"] = forms.ChoiceField(
+                label=label,
+                required=False,
+                choices=[("", "Ignore"), *FIELDS.items()],
+                initial=self.proposal[column.key],
+                widget=forms.Select({"aria-label": label}),
+                error_messages={"invalid_choice": "Not a field. Choose one of the list."},
+            )
+        self._add_notation()
+
+    def _add_notation(self) -> None:
+        """Add fields for dates and numbers that can be read two ways, in the columns as posted."""
+        questions = self.questions
+        if self.is_bound:
+            posted = {
+                column.key: field
+                for position, column in enumerate(questions.header.columns)
+                if (field := self.data.get(f"column{position}", "")) in FIELDS
+            }
+            options = replace(questions.options, columns=posted)
+            questions = questions_about(self.row.content, options)
+        date_example, number_example = (
+            questions.notation.date_example,
+            questions.notation.number_example,
+        )
+        if date_example:
+            choices = [(order, _date_choice(date_example, order)) for order in DATE_ORDERS]
+            self._add_choice("date_order", date_example, choices)
+        if number_example:
+            choices = [(sign, _number_choice(number_example, sign)) for sign in DECIMAL_SIGNS]
+            self._add_choice("decimal", number_example, choices)
+
+    def _add_choice(self, name: str, example: str, choices: list[tuple[str, str]]) -> None:
+        self.fields[name] = forms.ChoiceField(
+            label=f"“{example}” in this file is",
+            choices=choices,
+            initial=getattr(self.questions.options, name),
+            widget=forms.RadioSelect,
+            error_messages={"required": "Choose one.", "invalid_choice": "Choose one."},
+        )
+
+    @property
+    def column_fields(self) -> list[forms.BoundField]:
+        return [self[f"column{i}"] for i in range(len(self.questions.header.columns))]
+
+    def save(self) -> str:
+        data = self.cleaned_data
+        columns = {
+            column.key: data[f"column{position}"]
+            for position, column in enumerate(self.questions.header.columns)
+        }
+        assign_columns(
+            row=self.row,
+            answers=Answers(columns, data.get("date_order", ""), data.get("decimal", "")),
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        return ""
+
+
+def _date_choice(example: str, order: str) -> str:
+    """Return the day that an example is in an order, in words."""
+    day = cells.day_of(example, "date_order", order)
+    return f"{day.day} {day:%B %Y}"
+
+
+def _number_choice(example: str, sign: str) -> str:
+    """Return the number that an example is with a decimal sign."""
+    micros = cells.price_of(example, "decimal", strict=False, decimal=sign)
+    return f"{micros / 1_000_000:,.3f}".rstrip("0").rstrip(".").replace(",", "\u202f")
 
 
 class ConfirmImportForm(PageForm):
@@ -101,8 +215,10 @@ class ConfirmImportForm(PageForm):
         confirm(row=self.row, by=self.visitor.user, now=self.visitor.now)
         if self.row.state != ImportState.DONE:
             return ""
-        number = self.row.summary["counts"].get("new", 0)
-        return f"{number} asset{'' if number == 1 else 's'} registered."
+        counts = self.row.summary["counts"]
+        number, changed = counts.get("new", 0), counts.get("changed", 0)
+        registered = f"{number} asset{'' if number == 1 else 's'} registered."
+        return f"{registered} {changed} changed." if changed else registered
 
 
 class DiscoveredForm(PageForm):

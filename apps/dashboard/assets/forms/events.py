@@ -449,8 +449,8 @@ class DescribeForm(ChangeForm, FactsFields):
     description = "This changes no figure."
     model_name = TextField(label="Model of the catalogue", required=False, max_length=200)
     field_order = (
-        "name", "kind", "model_name", "serial", "tag", "supplier", "location", "price", "currency",
-        "warranty", "about",
+        "name", "kind", "model_name", "serial", "tag", "supplier", "order_number", "contact",
+        "location", "price", "currency", "warranty", "about",
     )  # fmt: skip
 
     def clean(self) -> dict[str, Any]:
@@ -485,6 +485,8 @@ def initial_values(asset: Asset) -> dict[str, dict[str, Any]]:
             "serial": asset.serial,
             "tag": asset.tag,
             "supplier": asset.supplier,
+            "order_number": asset.order_number,
+            "contact": asset.contact,
             "location": asset.location,
             "price": price_text(asset),
             "currency": asset.currency,

@@ -213,6 +213,13 @@ class FactsFields(forms.Form):
     serial = TextField(label="Serial number", required=False, max_length=120)
     tag = TextField(label="Inventory number", required=False, max_length=60)
     supplier = TextField(label="Supplier", required=False, max_length=200)
+    order_number = TextField(label="Order number", required=False, max_length=100)
+    contact = TextField(
+        label="Contact",
+        required=False,
+        max_length=200,
+        help_text="Who is asked about the asset: a function or a mailbox rather than a person.",
+    )
     location = TextField(
         label="Location", required=False, max_length=200, help_text="Room or rack."
     )
@@ -246,6 +253,8 @@ class FactsFields(forms.Form):
             serial=data["serial"],
             tag=data["tag"],
             supplier=data.get("supplier", ""),
+            order_number=data.get("order_number", ""),
+            contact=data.get("contact", ""),
             location=data.get("location", ""),
             price_ucurrency=None if price is None else int(price * 1_000_000),
             currency=data["currency"],

@@ -10,10 +10,19 @@ from django.urls import reverse
 from apps.assets.amortisation import second_hand_ug
 from apps.assets.choices import Amortisation, EventKind
 from apps.assets.models import Asset
-from apps.assets.services import Draft, Embodied, Entry, default_life_hours, register
+from apps.assets.services import (
+    Draft,
+    Embodied,
+    Entry,
+    default_life_hours,
+    embodied_of_configuration,
+    register,
+)
 from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import best_figure, models_of
+from apps.catalog.server_configuration import FIELDS
+from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
 from apps.dashboard.assets.forms.fields import (
     MAX_PRICE,
@@ -37,13 +46,53 @@ from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, StartFields, TextField
 
 
-class PurchaseFields(AssetForm, StartFields, ReasonFields):
+def _count(label: str, **options: Any) -> forms.IntegerField:
+    """Return an optional field for a whole number."""
+    return forms.IntegerField(
+        **{
+            "label": label,
+            "required": False,
+            "min_value": 0,
+            "widget": forms.TextInput({"inputmode": "numeric"}),
+            "error_messages": {"invalid": "Enter a whole number."},
+            **options,
+        }
+    )
+
+
+class ConfigurationFields(forms.Form):
+    """Parts of a server; inherited by page forms. ``configuration_numbers`` reads them."""
+
+    cpus = _count("CPUs")
+    cores = _count("Cores per CPU")
+    memory_modules = _count("Memory modules")
+    module_gb = _count("GB per module")
+    ssds = _count("SSDs")
+    ssd_gb = _count("GB per SSD")
+    hdds = _count("Hard disks")
+    power_supplies = _count("Power supplies", help_text="Empty: 2.")
+    gpus = _count("GPUs")
+    gpu_model = TextField(
+        label="GPU model",
+        required=False,
+        max_length=200,
+        help_text="Name in the catalogue. Its figure is added for each GPU.",
+    )
+
+    def configuration_numbers(self) -> dict[str, int]:
+        """Return the numbers that are entered, by field of a Configuration."""
+        data = self.cleaned_data
+        return {name: data[name] for name in FIELDS if data.get(name) is not None}
+
+
+class PurchaseFields(AssetForm, ConfigurationFields, StartFields, ReasonFields):
     """Fields for how an asset was purchased; inherited by page forms. ``opening`` reads them."""
 
     figure = forms.ChoiceField(
         label="Embodied carbon",
         choices=[
             ("catalogue", "Figure of the catalogue"),
+            ("configuration", "Computed from a server's configuration"),
             ("own", "Your own value"),
             ("unknown", "Unknown (not zero)"),
         ],
@@ -148,6 +197,8 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
             self.ignore_fields(*own_fields)
         if way != "catalogue":
             self.ignore_fields("units")
+        if way != "configuration":
+            self.ignore_fields(*FIELDS, "gpu_model")
         self.embodied: Embodied | None = None
         if way == "own":
             self.require_fields(
@@ -158,8 +209,27 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
             )
             if not any(name in self.errors for name in own_fields):
                 self.embodied = self._own_value()
+        elif way == "configuration" and self.hardware_kind():
+            self._clean_configuration()
         elif way == "catalogue" and self.hardware_kind():
             self._clean_catalogue_figure()
+
+    def _clean_configuration(self) -> None:
+        self.require_fields(
+            dict.fromkeys(("cpus", "cores", "memory_modules", "module_gb"), "Enter a number.")
+        )
+        if any(name in self.errors for name in (*FIELDS, "gpu_model")):
+            return
+        try:
+            self.embodied = embodied_of_configuration(
+                self.visitor.lab,
+                self.hardware_kind(),
+                self.configuration_numbers(),
+                self.cleaned_data["gpu_model"],
+            )
+        except InvalidInput as error:
+            field = "figure" if error.field == "configuration" else error.field
+            self.add_error(field, f"{error.message} {error.hint}")
 
     def _own_value(self) -> Embodied:
         data = self.cleaned_data

@@ -6,7 +6,7 @@ Idempotent: each message is processed once.
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Min
 
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
@@ -25,12 +25,17 @@ from apps.trackers.codecarbon.models import (
     CodeCarbonInterval,
     CodeCarbonPost,
     CodeCarbonRun,
+    CodeCarbonSource,
     SharedMachine,
 )
 from apps.trackers.codecarbon.parsing import (
     COMPONENTS,
     Interval,
+    Place,
     Reading,
+    covers_same_time,
+    created_at_us,
+    description,
     parse_json,
     parse_reading,
     place_interval,
@@ -56,6 +61,7 @@ def detect_shared_machine(interval: CodeCarbonInterval) -> int:
             end_us__gt=interval.start_us,
         )
         .exclude(tracked_run=tracked_run)
+        .exclude(tracked_run__run=tracked_run.run_id)  # the same client
         .order_by("tracked_run_id", "start_us")
     )
     own = _interval(interval)
@@ -83,6 +89,7 @@ TOOL = "codecarbon"
 QUIET_CHECK = "trackers.codecarbon_quiet"
 CHUNK = 20  # messages per transaction: some tens of milliseconds on SQLite
 QUIET_US = 15 * 60 * US_PER_S
+SAME_CLIENT_US = 10 * 60 * US_PER_S
 _NAMES = {"gpu": "GPU", "cpu": "CPU", "ram": "Memory"}
 
 
@@ -136,7 +143,7 @@ def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
     )
     if place is None:
         return "Another message covers the same time."
-    if tracked_run.run is None and not _create_run(tracked_run, place.start_us):
+    if tracked_run.run is None and not _link_run(tracked_run, at_us, place):
         return "This run is known already from another token or file."
     interval = CodeCarbonInterval.objects.create(
         tracked_run=tracked_run,
@@ -186,13 +193,60 @@ def run_uuid(tracked_run: CodeCarbonRun) -> UUID:
     )
 
 
-def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
-    """Create the run; return whether it belongs to this token (the same external id is the same
-    run).
+def _link_run(tracked_run: CodeCarbonRun, at_us: int, place: Place) -> bool:
+    """Link the run, or create it; return whether it belongs to this token (the same external id is
+    the same run).
     """
     source = tracked_run.source
     if ExternalId.objects.filter(lab=source.lab, tool=TOOL, value=str(tracked_run.uuid)).exists():
         return False
+    CodeCarbonSource.objects.select_for_update().get(pk=source.pk)  # concurrent first messages
+    tracked_run.run = _run_of_same_client(tracked_run, at_us, place) or _create_run(
+        tracked_run, place.start_us
+    )
+    ExternalId.objects.create(
+        lab=source.lab, run=tracked_run.run, tool=TOOL, value=str(tracked_run.uuid)
+    )
+    tracked_run.save(update_fields=["run"])
+    return True
+
+
+def _run_of_same_client(tracked_run: CodeCarbonRun, at_us: int, place: Place) -> Run | None:
+    """Return the run that this client created before, or None. ``at_us``: its first interval.
+
+    The client waits two seconds for its id, and sends each interval in a thread of its own. Until
+    an answer arrives, each thread creates the run again. So two runs of one client have the same
+    description, and by its clock each was created before the other had an interval. Ranks of one
+    job are alike too, but their intervals cover the same time.
+    """
+    created_us = created_at_us(tracked_run.facts, tracked_run.received_us)
+    others = (
+        CodeCarbonRun.objects.select_related("run")
+        .filter(
+            source=tracked_run.source_id,
+            run__isnull=False,
+            received_us__range=(
+                tracked_run.received_us - SAME_CLIENT_US,
+                tracked_run.received_us + SAME_CLIENT_US,
+            ),
+        )
+        .annotate(first_us=Min("intervals__at_us"))
+        .filter(first_us__gt=created_us)
+        .order_by("pk")
+    )
+    for other in others:
+        intervals = CodeCarbonInterval.objects.filter(tracked_run__run=other.run_id)
+        if (
+            description(other.facts) == description(tracked_run.facts)
+            and created_at_us(other.facts, other.received_us) < at_us
+            and not covers_same_time(place, intervals.values_list("start_us", "end_us"))
+        ):
+            return other.run
+    return None
+
+
+def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> Run:
+    source = tracked_run.source
     name = str(
         tracked_run.facts.get("project_name") or (source.token.name if source.token else TOOL)
     )[:200]
@@ -207,10 +261,7 @@ def _create_run(tracked_run: CodeCarbonRun, started_us: int) -> bool:
         lab=source.lab, uuid=run_uuid(tracked_run), facts=facts, by=None, bound_node=None
     )
     Run.objects.filter(pk=run.pk).update(reported_by=Source.CODECARBON)
-    ExternalId.objects.create(lab=source.lab, run=run, tool=TOOL, value=str(tracked_run.uuid))
-    tracked_run.run = run
-    tracked_run.save(update_fields=["run"])
-    return True
+    return run
 
 
 def _store(
@@ -267,14 +318,15 @@ def _store(
 
 def _update_run(tracked_run: CodeCarbonRun, posts: list[CodeCarbonPost]) -> None:
     """Update start, end and state of the run from its intervals."""
-    ends = tracked_run.intervals.order_by("start_us").values_list("start_us", "end_us")
+    assert tracked_run.run is not None
+    intervals = CodeCarbonInterval.objects.filter(tracked_run__run=tracked_run.run)
+    ends = intervals.order_by("start_us").values_list("start_us", "end_us")
     first, last = (
         ends.first(),
-        tracked_run.intervals.order_by("-end_us").values_list("end_us", flat=True).first(),
+        intervals.order_by("-end_us").values_list("end_us", flat=True).first(),
     )
     if first is None or last is None:
         return
-    assert tracked_run.run is not None
     run = Run.objects.select_for_update(of=("self",)).get(pk=tracked_run.run.pk)
     run.started_us = min(first[0], last)
     run.last_report_us = max([run.last_report_us or 0, *(post.received_us for post in posts)])
@@ -305,7 +357,8 @@ def mark_quiet_run_lost(*, pk: int, now: int) -> None:
         or run.last_report_us is None
     ):
         return
-    spans = list(tracked_run.intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
+    intervals = CodeCarbonInterval.objects.filter(tracked_run__run=run)
+    spans = list(intervals.order_by("-end_us").values_list("start_us", "end_us")[:3])
     timeout_us = max(QUIET_US, 3 * max(end - start for start, end in spans))
     if run.last_report_us + timeout_us > now:
         enqueue(kind=QUIET_CHECK, key=str(pk), due_us=run.last_report_us + timeout_us)

@@ -1,0 +1,252 @@
+"""Changes of registered assets by a file: preview of one line, and writing of all lines."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from apps.accounts.models import Lab, User
+from apps.assets import lifecycle
+from apps.assets.choices import OPENING, ChangeKind, EventKind
+from apps.assets.lifecycle_summary import SUMMARY_FIELDS
+from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
+from apps.assets.services.charges import as_event
+from apps.assets.services.events import refresh, standing_rows
+from apps.assets.services.register import check_tags
+from apps.assets.services.register_values import (
+    DATED,
+    FACTS,
+    OPENING_VALUES,
+    Difference,
+    Values,
+    changed_fields,
+    dated_entry,
+    differences,
+    values_of_asset,
+    values_of_draft,
+)
+from apps.assets.services.validation import Draft, Facts, checked_entry, checked_facts, event_row
+from apps.core.errors import Conflict
+
+_UNSAVED = 1 << 62  # ids of events that are not saved yet
+DERIVED = ("state", "owner", "borrower", "parent", "site", *SUMMARY_FIELDS)
+_EMBODIED_COLUMNS = (
+    "total_ug",
+    "low_ug",
+    "high_ug",
+    "manufacture_ug",
+    "transport_ug",
+    "end_of_life_ug",
+    "includes_end_of_life",
+    "figure",
+    "source",
+)
+_EVENT_COLUMNS = (
+    "asset",
+    "kind",
+    "hour",
+    "life_hours",
+    "life_end_hour",
+    "amortisation",
+    "project",
+    "parent",
+    "site",
+    "counterpart",
+    "evidence",
+    "note",
+    *_EMBODIED_COLUMNS,
+)
+_OPENING_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "bought_on": ("hour",),
+    "second_hand": ("kind",),
+    "life_years": ("life_hours",),
+    "amortisation": ("amortisation",),
+    "owner": ("project",),
+    "site": ("site",),
+    "parent": ("parent",),
+    "embodied": _EMBODIED_COLUMNS,
+}
+
+
+@dataclass(frozen=True)
+class RegisterUpdate:
+    """What a line changes of a registered asset. ``values``: all values of the line."""
+
+    asset_id: int
+    draft: Draft
+    values: Values
+    differences: tuple[Difference, ...]
+
+    @property
+    def fields(self) -> frozenset[str]:
+        return frozenset(difference.field for difference in self.differences)
+
+
+def last_values(lab: Lab) -> dict[int, Values]:
+    """Return the values of the last import of each asset."""
+    changes = RegisterChange.objects.filter(
+        lab=lab, undone_us=None, register_import__isnull=False
+    ).order_by("pk")
+    return dict(changes.values_list("asset_id", "values"))
+
+
+def compare(
+    asset_id: int, draft: Draft, cells: Mapping[str, str], baseline: Values | None, now: int
+) -> RegisterUpdate:
+    """Compare a line with its registered asset. Raises InvalidInput or Conflict if the change is
+    impossible.
+    """
+    values = values_of_draft(draft, cells)
+    fields = changed_fields(values, baseline, cells)
+    if not fields:
+        return RegisterUpdate(asset_id, draft, values, ())
+    asset = Asset.objects.select_related("lab", "model").get(pk=asset_id)
+    events = standing_rows(asset)
+    current = values_of_asset(asset, events)
+    zone = ZoneInfo(asset.lab.time_zone)
+    found = differences(fields, values, current, _parent_of(events), zone)
+    update = RegisterUpdate(asset_id, draft, values, tuple(found))
+    if found:
+        checked_facts(asset.lab, draft.facts)
+        _new_events(asset, events, update, None, now)
+    return update
+
+
+def _parent_of(events: Sequence[LifecycleEvent]) -> Asset | None:
+    return next(event for event in events if event.kind in OPENING).parent
+
+
+def apply_update(
+    update: RegisterUpdate, *, row: RegisterImport, by: User | None, now: int
+) -> RegisterChange:
+    """Change an asset in the caller's transaction. The caller charges it again. Raises
+    Conflict.
+    """
+    asset = (
+        Asset.objects.select_for_update(no_key=True).select_related("lab").get(pk=update.asset_id)
+    )
+    before, after = _change_facts(asset, update)
+    events = standing_rows(asset)
+    reversed_events, new_events = _new_events(asset, events, update, by, now)
+    reversals = [
+        LifecycleEvent.objects.create(
+            asset=asset,
+            kind=EventKind.REVERSAL,
+            hour=event.hour,
+            reverses=event,
+            recorded_us=now,
+            recorded_by=by,
+        )
+        for event in reversed_events
+    ]
+    for event in new_events:
+        event.save(force_insert=True)
+    refresh(asset, standing_rows(asset))
+    check_not_inside_itself(asset)
+    asset.save(update_fields=[*DERIVED, *after])
+    return RegisterChange(
+        lab=asset.lab,
+        register_import=row,
+        asset=asset,
+        kind=ChangeKind.CHANGED,
+        before=before,
+        after=after,
+        values=update.values,
+        differences=[difference.payload() for difference in update.differences],
+        events=[event.pk for event in (*reversals, *new_events)],
+        recorded_us=now,
+    )
+
+
+def check_not_inside_itself(asset: Asset) -> None:
+    """Raise Conflict if an asset contains itself."""
+    seen, above = {asset.pk}, asset.parent
+    while above is not None:
+        if above.pk in seen:
+            raise Conflict(
+                f"{asset.name} would be part of itself.",
+                field="parent",
+                hint="Correct the column parent.",
+            )
+        seen.add(above.pk)
+        above = above.parent
+
+
+def _change_facts(asset: Asset, update: RegisterUpdate) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Set the changed columns of an asset. Returns their former and new content."""
+    names = [name for name in FACTS if name in update.fields]
+    if "price" in update.fields:
+        names += ["price_ucurrency", "currency"]
+    facts = checked_facts(
+        asset.lab,
+        replace(
+            Facts(**{name: getattr(asset, name) for name in Facts.__dataclass_fields__}),
+            **{name: getattr(update.draft.facts, name) for name in names},
+        ),
+    )
+    if "tag" in names and facts.tag != asset.tag:
+        check_tags(asset.lab, [Asset(tag=facts.tag)])
+    before = stored_facts(asset, names)
+    for name in names:
+        setattr(asset, name, getattr(facts, name))
+    return before, stored_facts(asset, names)
+
+
+def stored_facts(asset: Asset, names: Sequence[str]) -> dict[str, Any]:
+    """Return columns of an asset as JSON."""
+    columns = ["model_id" if name == "model" else name for name in names]
+    content = {column: getattr(asset, column) for column in columns}
+    if content.get("warranty_until"):
+        content["warranty_until"] = content["warranty_until"].isoformat()
+    return content
+
+
+def _new_events(
+    asset: Asset,
+    events: Sequence[LifecycleEvent],
+    update: RegisterUpdate,
+    by: User | None,
+    now: int,
+) -> tuple[list[LifecycleEvent], list[LifecycleEvent]]:
+    """Return the events to reverse and the events to record instead. Raises Conflict."""
+    removed: list[LifecycleEvent] = []
+    new: list[LifecycleEvent] = []
+    opening = next(event for event in events if event.kind in OPENING)
+    fields, draft = update.fields, update.draft
+    if fields & set(OPENING_VALUES):
+        entry = checked_entry(asset.lab, draft.opening, now)
+        stated = event_row(asset, entry, by, now)
+        row = _copied(opening, by, now)
+        for field in fields & set(OPENING_VALUES):
+            for column in _OPENING_COLUMNS[field]:
+                setattr(row, column, getattr(stated, column))
+        removed.append(opening)
+        new.append(row)
+    for field, kind in DATED.items():
+        if field not in fields:
+            continue
+        stated = event_row(asset, checked_entry(asset.lab, dated_entry(draft, kind), now), by, now)
+        current = next((event for event in events if event.kind == kind), None)
+        if current is not None:
+            removed.append(current)
+            copy = _copied(current, by, now)
+            copy.hour = stated.hour
+            stated = copy
+        new.append(stated)
+    if removed or new:
+        gone = {event.pk for event in removed}
+        history = [as_event(event) for event in events if event.pk not in gone]
+        history += [
+            (replace(as_event(event)[0], id=_UNSAVED + number), None)
+            for number, event in enumerate(new)
+        ]
+        reason = lifecycle.wrong(lifecycle.active_events(history))
+        if reason:
+            raise Conflict(reason, hint="Correct the dates of this line.")
+    return removed, new
+
+
+def _copied(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:
+    """Return an unsaved event with the content of another."""
+    content = {name: getattr(event, name) for name in _EVENT_COLUMNS}
+    return LifecycleEvent(**content, recorded_us=now, recorded_by=by)

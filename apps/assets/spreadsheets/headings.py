@@ -1,0 +1,124 @@
+"""Fields of an asset that a column can have, and headings that usually mean them. Pure.
+
+Headings are English, German, French and Spanish. A guess is a proposal on the mapping page.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Fields that a column can be assigned to, with their labels.
+FIELDS = {
+    "name": "Name", "tag": "Inventory number", "serial": "Serial number",
+    "manufacturer": "Manufacturer", "model": "Model", "category": "Kind or category",
+    "quantity": "Quantity", "capacity": "Capacity with unit", "capacity_tb": "Capacity (TB)",
+    "capacity_gb": "Capacity (GB)", "bought_on": "Purchase date", "in_use_since": "In use since",
+    "ended_on": "End of use", "price": "Price per item", "currency": "Currency",
+    "supplier": "Supplier", "status": "Status", "owner": "Owner (project)", "site": "Site",
+    "location": "Location", "parent": "Built into", "warranty_until": "Warranty until",
+    "warranty_months": "Warranty (months)", "life_years": "Planned life (years)",
+    "note": "Note", "kind": "Kind of LabCarbon", "retired_on": "Taken out of use on",
+    "disposed_on": "Disposed of on", "second_hand": "Second-hand (yes, no)",
+    "amortisation": "Amortisation (linear, sci)", "embodied_kg": "Embodied carbon (kg)",
+    "embodied_low_kg": "Embodied, low (kg)", "embodied_high_kg": "Embodied, high (kg)",
+    "embodied_source": "Embodied, source", "embodied_manufacture_kg": "Manufacture (kg)",
+    "embodied_transport_kg": "Transport (kg)", "embodied_end_of_life_kg": "End of life (kg)",
+    "embodied_includes_end_of_life": "Includes end of life",
+}  # fmt: skip
+
+_HEADINGS = {
+    "name": "name asset_name item_name hostname device geraet geratename geratebezeichnung gerat"
+    " bezeichnung beschreibung description descripcion designation nom nombre equipo equipement"
+    " gegenstand artikel article computer_name",
+    "tag": "tag asset_tag inventory_number inventory_no inventarnummer inventarnr inventar_nr"
+    " inventory_id asset_id anlagennummer numero_de_inventario n_o_de_inventario numero_inventario"
+    " numero_d_inventaire no_d_inventaire n_d_inventaire no_inventaire codigo_de_inventario",
+    "serial": "serial serial_number serial_no seriennummer seriennr serien_nr sn s_n"
+    " numero_de_serie n_o_de_serie no_de_serie n_de_serie",
+    "manufacturer": "manufacturer maker brand vendor hersteller marke fabricant fabricante marque"
+    " marca",
+    "model": "model model_name product device_type modell modellbezeichnung typbezeichnung"
+    " produkt modele modelo produit producto",
+    "category": "category type_of_device asset_type kategorie gerateart geratetyp art"
+    " categorie categoria type_de_materiel tipo tipo_de_equipo",
+    "quantity": "quantity qty count pieces number_of_items anzahl menge stuck stuckzahl quantite"
+    " nombre_d_unites qte cantidad unidades",
+    "capacity": "capacity disk_size size storage_size kapazitat speichergrosse speicherkapazitat"
+    " capacite capacidad",
+    "capacity_tb": "capacity_tb size_tb kapazitat_tb capacite_to capacidad_tb",
+    "capacity_gb": "capacity_gb size_gb kapazitat_gb capacite_go capacidad_gb",
+    "bought_on": "bought_on purchase_date purchased purchased_on date_of_purchase date_purchased"
+    " order_date kaufdatum anschaffungsdatum anschaffung gekauft_am beschaffungsdatum date_d_achat"
+    " date_achat date_d_acquisition fecha_de_compra fecha_compra fecha_de_adquisicion",
+    "in_use_since": "in_use_since in_service_since startup_date inbetriebnahme"
+    " date_de_mise_en_service fecha_de_puesta_en_servicio",
+    "ended_on": "ended_on disposal_date date_of_disposal decommission_date"
+    " decommissioned_on ausgesondert_am ausgemustert_am abgang abgang_am abgangsdatum"
+    " aussonderung date_de_reforme date_de_sortie fecha_de_baja fecha_baja",
+    "price": "price unit_price purchase_cost purchase_price cost price_per_item preis kaufpreis"
+    " einzelpreis stuckpreis anschaffungspreis prix prix_unitaire prix_d_achat precio"
+    " precio_unitario coste",
+    "currency": "currency wahrung devise moneda",
+    "supplier": "supplier lieferant handler fournisseur proveedor",
+    "status": "status state zustand statut etat estado situacion",
+    "owner": "owner project owner_project eigentumer projekt projet proyecto",
+    "site": "site standort sitio sede",
+    "location": "location room ort raum lieu emplacement salle ubicacion sala",
+    "parent": "parent parent_device built_into eingebaut_in installe_dans instalado_en",
+    "warranty_until": "warranty_until warranty_expires garantie_bis fin_de_garantie"
+    " garantia_hasta fin_de_garantia",
+    "warranty_months": "warranty_months warranty garantie_monate",
+    "life_years": "life_years planned_life nutzungsdauer duree_de_vie vida_util",
+    "kind": "kind",
+    "note": "note notes comment comments bemerkung bemerkungen notiz kommentar anmerkung"
+    " remarque commentaire notas observaciones comentario",
+}  # fmt: skip
+FIELD_BY_HEADING = {
+    heading: field for field, headings in _HEADINGS.items() for heading in headings.split()
+}
+
+
+def plain(heading: str) -> str:
+    """Return a heading for comparison: lower case letters, digits and underscores, no accents."""
+    decomposed = unicodedata.normalize("NFKD", heading.casefold())
+    letters = "".join(each for each in decomposed if not unicodedata.combining(each))
+    return re.sub(r"[^a-z0-9]+", "_", letters).strip("_")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file. ``key`` is its plain heading, unique in the file."""
+
+    key: str
+    heading: str
+
+
+def columns_of(cells: Sequence[str]) -> list[Column]:
+    """Return the columns of a first line. A column without heading is named by its position."""
+    number: Counter[str] = Counter()
+    columns = []
+    for position, cell in enumerate(cells, start=1):
+        key = plain(cell) or f"column_{position}"
+        number[key] += 1
+        unique = key if number[key] == 1 else f"{key}__{number[key]}"
+        columns.append(Column(unique, cell.strip()[:60]))
+    return columns
+
+
+def guess(heading: str) -> str:
+    """Return the field that a heading usually means, '' if unknown."""
+    whole = plain(heading)
+    without_brackets = plain(re.sub(r"[(\[].*?[)\]]", "", heading))
+    named = whole if whole in FIELDS else FIELD_BY_HEADING.get(whole)
+    return named or FIELD_BY_HEADING.get(without_brackets, "")
+
+
+def guesses(columns: Sequence[Column]) -> dict[str, str]:
+    """Return the guessed field of each column. A field is proposed once, for its first column."""
+    fields: dict[str, str] = {}
+    for column in columns:
+        field = guess(column.heading)
+        fields[column.key] = "" if field in fields.values() else field
+    return fields

@@ -1,0 +1,1 @@
+"""Writes of asset sources: sources, polls, and decisions about rows."""
