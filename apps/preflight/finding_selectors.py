@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import require_project
 from apps.preflight.choices import FindingState, Verdict
 from apps.preflight.differences import Difference, differences
+from apps.preflight.finding_families import FAMILY_TIER, require_family
 from apps.preflight.models import Avoided, DuplicateFinding
 from apps.preflight.selectors import work_of
 from apps.preflight.services.preflight import WITHDRAWN_WITHIN_US
@@ -35,9 +36,11 @@ def list_findings(
     certainty: str = "",
     project: str = "",
     text: str = "",
+    family: str = "",
 ) -> QuerySet[DuplicateFinding]:
     """Return the lab's findings, newest first, filtered. '~unattributed': findings of runs
-    without a charged project. Raises InvalidInput for an unknown project.
+    without a charged project. ``text``: in the name of the run or its script. ``family``: the key
+    of a family. Raises InvalidInput for an unknown project or family.
     """
     findings = (
         DuplicateFinding.objects.filter(lab=lab)
@@ -55,7 +58,15 @@ def list_findings(
     elif project:
         require_project(lab, project)
         findings = findings.filter(run__charged_project__slug=project)
-    return findings.filter(run__name__icontains=text) if text else findings
+    if family:
+        key = require_family(lab, family)
+        findings = findings.filter(
+            run__tier_keys__lab=lab, run__tier_keys__tier=FAMILY_TIER, run__tier_keys__key=key
+        )
+    if text:
+        named = Q(run__name__icontains=text) | Q(run__fingerprint__entry_name__icontains=text)
+        findings = findings.filter(named)
+    return findings
 
 
 def finding_by_id(lab: Lab, pk: int) -> DuplicateFinding | None:

@@ -128,6 +128,26 @@ def test_zero_and_none_are_told_apart(lab: SmallLab, owner: Client) -> None:
     assert "power none → 0 W" in page
 
 
+def test_a_long_list_is_shortened_on_the_page_and_whole_in_the_csv(
+    lab: SmallLab, owner: Client
+) -> None:
+    names = [f"run {i:04}" for i in range(1000)]
+    for value in (names, dict.fromkeys(names, "open")):
+        record(
+            lab=lab.lab,
+            by=lab.owner,
+            action="repeat.decided",
+            subject="1000 findings",
+            details={"runs": value},
+            now=T0,
+        )
+    page = text_of(owner.get("/audit/"))
+    assert page.count("run 0000") == page.count("run 0019") == 2
+    assert "run 0020" not in page
+    assert "1\u2009000 in all" in page or "1\u202f000 in all" in page
+    assert text_of(owner.get("/audit.csv")).count("run 0999") == 2
+
+
 def test_filter_and_pages(lab: SmallLab, owner: Client) -> None:
     for i in range(230):
         record(lab=lab.lab, by=lab.owner, action="test.many", subject=f"thing {i}", now=T0 + i)

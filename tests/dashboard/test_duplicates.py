@@ -59,7 +59,8 @@ def decided(client: Client, chosen: list[DuplicateFinding], action: str, reason:
 def test_the_inbox_lists_repeats_and_its_figures_explain_themselves(
     lab: SmallLab, owner: Client
 ) -> None:
-    repeats(lab, 2)
+    repeats(lab)
+    repeats(lab, first=1)
     page = text_of(owner.get("/runs/duplicates/"))
     assert 'data-open="2"' in page
     assert "again-0-1.py" in page

@@ -9,18 +9,19 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
+from apps.carbon.figures.energy import spans_of_runs
 from apps.carbon.figures.visibility import visibility_for
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
+from apps.dashboard.runs.duplicate_filters import filter_findings
 from apps.dashboard.runs.duplicates_page import (
     CSV_HEAD,
     duplicates_page,
-    filter_findings,
-    finding_page,
     finding_rows,
     line_of,
 )
+from apps.dashboard.runs.finding_page import finding_page
 from apps.dashboard.runs.forms import (
     DECISION_FORMS,
     ConfirmForm,
@@ -29,6 +30,7 @@ from apps.dashboard.runs.forms import (
     IgnoreParameterForm,
     ParameterForm,
 )
+from apps.preflight.finding_families import families_of_runs
 from apps.preflight.finding_selectors import finding_by_id
 
 CHUNK = 500
@@ -36,16 +38,21 @@ CHUNK = 500
 
 @page("GET", "POST")
 def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List duplicate findings; POST decides about the selected ones, or reopens them."""
+    """List duplicate findings by family; POST decides about the selected ones, or reopens them."""
     if request.method == "POST":
         visitor.require_role(WRITERS)
-    forms = PageForms(request, visitor, DECISION_FORMS)
+    params = request.GET.dict()
+    forms = PageForms(request, visitor, DECISION_FORMS, params=params)
     if forms.submitted and forms.submitted.submit():
         messages.success(request, forms.submitted.message)
         return HttpResponseRedirect(request.get_full_path())
     visibility = visibility_for(visitor.lab, visitor.user)
     context_page = duplicates_page(
-        lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility
+        lab=visitor.lab,
+        params=params,
+        now=visitor.now,
+        visibility=visibility,
+        is_manager=visitor.can_manage,
     )
     context = {"page": context_page, "form": forms.submitted, "reason": _reason_field(forms)}
     return render(request, "dashboard/runs/duplicates.html", context, status=forms.status)
@@ -68,10 +75,11 @@ def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     def lines() -> Iterator[tuple[Any, ...]]:
         total = findings.count()
         for start in range(0, total, CHUNK):
-            for row in finding_rows(visitor.lab, list(findings[start : start + CHUNK]), visibility)[
-                0
-            ]:
-                yield line_of(row)
+            chunk = list(findings[start : start + CHUNK])
+            spans = spans_of_runs(visitor.lab, [finding.run.uuid for finding in chunk])
+            families = families_of_runs([finding.run_id for finding in chunk])
+            for row in finding_rows(visitor.lab, chunk, visibility, spans):
+                yield line_of(row, families.get(row.finding.run_id))
 
     return csv_response(f"{visitor.lab.slug}-repeats", CSV_HEAD, lines())
 

@@ -13,12 +13,14 @@ from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, PPM, UG_PER_KG, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
+from apps.dashboard.formatting import grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
 from apps.trackers.choices import Act as TrackerAct
 
 AUDIT_PAGE = 100
+MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
@@ -164,10 +166,20 @@ def _details(details: dict[str, Any]) -> list[tuple[str, str]]:
 def _pair(name: str, value: Any) -> tuple[str, str]:
     label, _, unit = name.rpartition("_")
     if not label or unit not in _FORMATTERS or not isinstance(value, int | None):
-        return name.replace("_", " "), "none" if value is None else str(value)
+        return name.replace("_", " "), "none" if value is None else _shorten(value)
     return label.upper() if unit == "ppm" else label, "none" if value is None else _FORMATTERS[
         unit
     ](value)
+
+
+def _shorten(value: Any) -> str:
+    """Return a value as text: of a long list or mapping the first parts and the number of all. The
+    CSV has them all.
+    """
+    if not isinstance(value, list | dict) or len(value) <= MAX_PARTS:
+        return str(value)
+    parts = [f"{key}: {part}" for key, part in value.items()] if isinstance(value, dict) else value
+    return f"{', '.join(map(str, parts[:MAX_PARTS]))}, … {grouped(len(value))} in all, see the CSV"
 
 
 def _utc(time_us: int) -> str:

@@ -10,7 +10,7 @@ from apps.accounts import audit
 from apps.accounts.models import Lab, Project, User
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import Conflict, InvalidInput, NotFound
-from apps.core.jobs import enqueue
+from apps.core.jobs import enqueue, enqueue_batch
 from apps.core.text import is_unstorable
 from apps.core.units import US_PER_S
 from apps.preflight.choices import RECORDED_VERDICTS, Act, Certainty, FindingState, Level, Verdict
@@ -61,6 +61,7 @@ def _text(
 
 
 MAX_REASON = 400
+MAX_DECIDED = 1000  # findings of one decision
 _AFTER_RECOUNT_US = 5 * US_PER_S  # the keys are rewritten first
 DECISIONS = (FindingState.CONFIRMED, FindingState.INTENTIONAL, FindingState.DISMISSED)
 
@@ -199,7 +200,8 @@ def decide(
     is_manager: bool,
     now: int,
 ) -> list[DuplicateFinding]:
-    """Record a decision about findings. ``is_manager``: may decide about runs of other people.
+    """Record a decision about up to MAX_DECIDED findings, all or none, with one audit entry. A
+    fixed number of queries. ``is_manager``: may decide about runs of other people.
 
     Raises InvalidInput, NotFound for a finding of another lab, Conflict for a decided one or one of
     other people.
@@ -218,15 +220,10 @@ def decide(
             raise Conflict(
                 f"{finding.run.name} is already decided.", field="item", hint="Reopen it first."
             )
-    for finding in findings:
-        finding.state, finding.reason, finding.decided_by, finding.decided_us = (
-            state,
-            reason,
-            by,
-            now,
-        )
-        finding.save(update_fields=["state", "reason", "decided_by", "decided_us"])
-        enqueue(kind="preflight.judge", key=str(finding.run_id))  # trackers receive the decision
+    _save_decision(findings, state=state, reason=reason, by=by, now=now)
+    with enqueue_batch():
+        for finding in findings:
+            enqueue(kind="preflight.judge", key=str(finding.run_id))  # for the trackers
     details = {
         "state": state.value,
         "reason": reason,
@@ -245,14 +242,7 @@ def reopen(
     """Undo decisions: the findings are open again."""
     findings = _lock_findings(lab, finding_ids, by, is_manager)
     before = {str(finding.run.uuid): finding.state for finding in findings}
-    for finding in findings:
-        finding.state, finding.reason, finding.decided_by, finding.decided_us = (
-            FindingState.OPEN,
-            "",
-            None,
-            None,
-        )
-        finding.save(update_fields=["state", "reason", "decided_by", "decided_us"])
+    _save_decision(findings, state=FindingState.OPEN, reason="", by=None, now=None)
     audit.record(
         lab=lab,
         by=by,
@@ -262,6 +252,22 @@ def reopen(
         now=now,
     )
     return findings
+
+
+def _save_decision(
+    findings: list[DuplicateFinding],
+    *,
+    state: FindingState,
+    reason: str,
+    by: User | None,
+    now: int | None,
+) -> None:
+    """Write a decision into locked findings, and into the given objects."""
+    values = {"state": state, "reason": reason, "decided_by": by, "decided_us": now}
+    DuplicateFinding.objects.filter(pk__in=[finding.pk for finding in findings]).update(**values)
+    for finding in findings:
+        for name, value in values.items():
+            setattr(finding, name, value)
 
 
 @transaction.atomic
@@ -321,6 +327,12 @@ def _lock_findings(
     if not ids:
         raise InvalidInput(
             "No findings selected.", field="item", hint="Select at least one finding."
+        )
+    if len(ids) > MAX_DECIDED:
+        raise InvalidInput(
+            f"{len(ids)} findings are too many for one decision.",
+            field="item",
+            hint=f"Select at most {MAX_DECIDED}: filter the list first.",
         )
     audit.hold(lab)
     rows = (

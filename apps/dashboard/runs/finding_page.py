@@ -1,0 +1,191 @@
+"""Page object of one duplicate finding."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import spans_of_runs
+from apps.carbon.figures.visibility import Visibility
+from apps.dashboard.figures import EnergyAndEmissions
+from apps.dashboard.formatting import duration
+from apps.dashboard.runs.duplicate_figures import run_pair
+from apps.preflight.choices import FindingState
+from apps.preflight.finding_selectors import Sides, compare_runs
+from apps.preflight.models import DuplicateFinding
+from apps.preflight.presenters import who_of
+from apps.preflight.similarity import Likeness, Seeds
+from apps.runs.models import Run
+from apps.runs.selectors import metrics_of
+
+_WORDS = {
+    Likeness.SAME: "same",
+    Likeness.POSSIBLE: "same names, sizes and times",
+    Likeness.DIFFERENT: "different",
+    Likeness.UNKNOWN: "unknown",
+}
+_SEEDS = {
+    Seeds.SAME: "same",
+    Seeds.UNSET: "unset in both",
+    Seeds.OTHER: "different",
+    Seeds.UNKNOWN: "unknown",
+}
+_CLASSES = {
+    "same": "same",
+    "different": "differs",
+    "unset in both": "weak",
+    "same names, sizes and times": "weak",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs."""
+
+    title: str
+    run: Run
+    who: str
+    took: str
+    figures: EnergyAndEmissions | None
+    metric: tuple[str, float] | None
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A part of the two fingerprints: short hashes and the result of the comparison."""
+
+    name: str
+    here: str
+    there: str
+    result: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """A difference."""
+
+    part: str
+    name: str
+    here: str
+    there: str
+
+
+@dataclass(frozen=True)
+class FindingPage:
+    """A finding."""
+
+    finding: DuplicateFinding
+    sides: list[Side]
+    parts: list[PartRow]
+    differs: list[DifferenceRow]
+    same_params: int | None
+    ignored: list[str]
+    counted: list[str]
+    project: str
+    decided_by: str
+    mine: bool
+    states: list[tuple[str, str]]
+
+
+def finding_page(
+    *, lab: Lab, finding: DuplicateFinding, now: int, visibility: Visibility
+) -> FindingPage:
+    """Return a finding with both of its runs."""
+    comparison = compare_runs(finding)
+    spans = spans_of_runs(lab, [finding.run.uuid, finding.original.uuid])
+    metrics = metrics_of([finding.run_id, finding.original_id])
+
+    def side(title: str, run: Run) -> Side:
+        took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
+        return Side(
+            title,
+            run,
+            who_of(run, visibility),
+            took,
+            run_pair(lab, run.uuid, spans),
+            metrics.get(run.pk),
+        )
+
+    return FindingPage(
+        finding=finding,
+        sides=[side("Duplicate", finding.run), side("Original", finding.original)],
+        parts=_parts(comparison),
+        differs=_differs(comparison),
+        same_params=_same_params(comparison),
+        ignored=sorted(comparison.ignored & set(comparison.here.params or {})),
+        counted=sorted(comparison.works[0].params or {}),
+        project=project.name
+        if (project := finding.run.charged_project or finding.run.project)
+        else "",
+        decided_by=finding.decided_by.get_username() if finding.decided_by else "a former member",
+        mine=visibility.person_id is not None
+        and visibility.person_id in (finding.run.user_id, finding.original.user_id),
+        states=[(state.value, str(state.label)) for state in FindingState],
+    )
+
+
+def _short(text: str) -> str:
+    return text[:12] if text else "unknown"
+
+
+def _parts(comparison: Sides) -> list[PartRow]:
+    own, other, relation = comparison.here, comparison.there, comparison.relation
+    normal = relation.normal if not relation.code.matches else Likeness.SAME
+    params = (
+        Likeness.UNKNOWN if relation.changed is None else Likeness(3 if not relation.changed else 0)
+    )
+    rows = [
+        ("Code", own.code or own.code_weak, other.code or other.code_weak, _WORDS[relation.code]),
+        ("Code without comments and format", own.code_normal, other.code_normal, _WORDS[normal]),
+        ("Parameters", own.recipe, other.recipe, _WORDS[params]),
+        ("Data", own.data or own.data_weak, other.data or other.data_weak, _WORDS[relation.data]),
+        (
+            "Initial weights",
+            own.start or own.start_weak,
+            other.start or other.start_weak,
+            _WORDS[relation.start],
+        ),
+        (
+            "Seeds",
+            _seeds(comparison.works[0].seeds),
+            _seeds(comparison.works[1].seeds),
+            _SEEDS[relation.seeds],
+        ),
+    ]
+    return [
+        PartRow(name, _short(own_text), _short(other_text), text, _CLASSES.get(text, ""))
+        for name, own_text, other_text, text in rows
+    ]
+
+
+def _seeds(seeds: Any) -> str:
+    if seeds is None:
+        return ""
+    return ", ".join(sorted(seeds)) or "unset"
+
+
+def _same_params(comparison: Sides) -> int | None:
+    params, changed = comparison.works[0].params, comparison.relation.changed
+    return None if params is None or changed is None else len(set(params) - changed)
+
+
+def _differs(comparison: Sides) -> list[DifferenceRow]:
+    return [
+        DifferenceRow(
+            difference.part,
+            difference.name,
+            _value(difference.here, difference.only, "there"),
+            _value(difference.there, difference.only, "here"),
+        )
+        for difference in comparison.differs
+        if difference.part not in ("code", "data", "start")  # shown by the parts
+    ]
+
+
+def _value(value: Any, only: str, missing: str) -> str:
+    """Return a value as displayed: 'none' if that run has no such name, 'hash only' if the value
+    is not stored.
+    """
+    if only == missing:
+        return "none"
+    return "hash only" if value is None else str(value)
