@@ -25,6 +25,12 @@ _STARTERS = frozenset(
 )
 _OS_STARTERS = frozenset(("system", "popen", "execv", "execvp", "execl", "spawnl", "spawnv"))
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+# Keywords of click, typer and ConfigArgParse, and of click and pydantic.
+_VARIABLE_KEYWORDS = frozenset(("envvar", "env_var"))
+_PREFIX_KEYWORDS = frozenset(("auto_envvar_prefix", "auto_env_var_prefix", "env_prefix"))
+_SHELL_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{[#]?([A-Za-z_]\w*))")
+_SHELL_INDIRECT = re.compile(r"\$\{!|\beval\s")
+_PATH_TEXT = re.compile(r"^(?!\.{0,2}/?$)[\w.~/-][\w./ -]{1,200}$")
 _MAX_NAMES, _ROUNDS = 5000, 5
 
 
@@ -65,6 +71,7 @@ class CodeFacts:
     reads_unknown_variables: bool = False
     computed: Set[str] = field(default_factory=set)
     read: Set[str] = field(default_factory=set)
+    read_texts: Set[str] = field(default_factory=set)
     unknown_programs: bool = False
     loads_env_file: bool = False
     sets_defaults: bool = False
@@ -74,6 +81,14 @@ class CodeFacts:
     def add(self, tree: ast.Module, *, is_entry: bool) -> None:
         """Add the facts of one file."""
         _FileFacts(self, tree, is_entry=is_entry).collect()
+
+    def add_shell(self, text: str) -> None:
+        """Add the variables that a shell script reads."""
+        for match in _SHELL_VARIABLE.finditer(text):
+            if len(self.variables) >= _MAX_NAMES:
+                break
+            self.variables[match[1] or match[2]] = NO_DEFAULT
+        self.reads_unknown_variables |= _SHELL_INDIRECT.search(text) is not None
 
     def add_cell(self, source: str) -> None:
         """Add the defaults of a notebook's cell that is tagged ``parameters``."""
@@ -100,11 +115,14 @@ class CodeFacts:
 
 
 class _FileFacts:
-    """Collects the facts of one file. ``_origins``: variable → names from which its value comes."""
+    """Collects the facts of one file. ``_origins``: variable → names from which its value comes.
+    ``_texts``: variable → constants of paths in its assignments.
+    """
 
     def __init__(self, facts: CodeFacts, tree: ast.Module, *, is_entry: bool) -> None:
         self._facts, self._nodes, self._is_entry = facts, list(ast.walk(tree)), is_entry
         self._origins: Dict[str, Set[str]] = {}
+        self._texts: Dict[str, Set[str]] = {}
         self._prefixes: Set[str] = set()
         self._has_computed_variable = False
 
@@ -126,6 +144,7 @@ class _FileFacts:
     def _add_call(self, node: ast.Call) -> None:
         name = _called_name(node)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        self._add_declared_variables(node)
         if name in ("add_argument", "option") and node.args:
             self._add_option(node, is_click=name == "option")
         elif name == "set_defaults":
@@ -164,6 +183,19 @@ class _FileFacts:
             if len(self._facts.options) < _MAX_NAMES:
                 self._facts.options[text] = option if known == option else None
 
+    def _add_declared_variables(self, node: ast.Call) -> None:
+        """Add variables that a parser reads: ``envvar="LR"``, ``auto_envvar_prefix="TRAIN"``."""
+        for keyword in node.keywords:
+            if keyword.arg in _VARIABLE_KEYWORDS:
+                listed = isinstance(keyword.value, (ast.List, ast.Tuple))
+                for part in keyword.value.elts if listed else [keyword.value]:  # type: ignore[attr-defined]
+                    self._add_variable(part, None)
+            elif keyword.arg in _PREFIX_KEYWORDS:
+                prefix = _constant(keyword.value)
+                if isinstance(prefix, str) and prefix:
+                    joint = "_" if keyword.arg == "auto_envvar_prefix" else ""
+                    self._facts.variable_prefixes.add(f"{prefix}{joint}")
+
     def _add_variable(self, name_node: ast.AST, default_node: Optional[ast.AST]) -> None:
         name = _constant(name_node)
         if not isinstance(name, str):
@@ -188,6 +220,9 @@ class _FileFacts:
             changed = False
             for targets, value in assignments:
                 names = self._names_in(value)
+                texts = _texts_in(value)
+                for target in targets if texts else ():
+                    self._texts.setdefault(target, set()).update(texts)
                 for target in targets:
                     known = self._origins.setdefault(target, set())
                     if not names <= known and len(known) < 50:
@@ -225,7 +260,22 @@ class _FileFacts:
         elif isinstance(node, ast.Call) and _reads_file(node):
             owner = node.func.value if isinstance(node.func, ast.Attribute) else None
             for part in (owner, *node.args):
-                self._facts.read |= self._names_in(part)
+                names = self._names_in(part)
+                self._facts.read |= names
+                self._facts.read_texts |= _texts_in(part)
+                for name in names:
+                    self._facts.read_texts |= self._texts.get(name, set())
+
+
+def _texts_in(node: Optional[ast.AST]) -> Set[str]:
+    """Return the constants of an expression that may be (the beginning of) a relative path."""
+    return {
+        inner.value
+        for inner in (ast.walk(node) if node is not None else ())
+        if isinstance(inner, ast.Constant)
+        and isinstance(inner.value, str)
+        and _PATH_TEXT.match(inner.value)
+    }
 
 
 def _called_name(node: ast.Call) -> str:

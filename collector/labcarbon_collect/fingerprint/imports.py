@@ -188,7 +188,8 @@ class _ImportWalk:
                     self._enqueue(os.path.join(folder_path, name))
 
     def scan_shell(self, path: str, text: str) -> None:
-        """Add the files and modules that a shell script names."""
+        """Add the files and modules that a shell script names, and the variables that it reads."""
+        self.closure.facts.add_shell(text)
         for name in _SHELL_FILE_NAME.findall(text):
             self._add_named(name, os.path.dirname(path))
         for module in _SHELL_MODULE.findall(text):
