@@ -5,24 +5,24 @@ from tests.preflight.pairs.model import PairList, RunSpec, read_source, table
 pairs = PairList("argparse")
 same, different, replicate = pairs.same, pairs.different, pairs.replicate
 
-CORE = read_source("held_core")
+CORE = read_source("second_core")
 TABLES = {
     "data/a.csv": table("x,y,z,label", 51),
     "data/b.csv": table("x,y,z,label", 52),
 }
 OTHER = table("x,y,z,label", 53)
 CLASS = RunSpec(
-    {**CORE, **read_source("held_class"), **TABLES},
+    {**CORE, **read_source("second_class"), **TABLES},
     ("python", "train.py", "data/a.csv", "--learning-rate", "0.05", "--seed", "3"),
     folder="class",
 )
 CLICK = RunSpec(
-    {**CORE, **read_source("held_click"), **TABLES},
+    {**CORE, **read_source("second_click"), **TABLES},
     ("python", "main.py", "train", "data/a.csv", "--lr", "0.2", "--seed", "5"),
     folder="click",
 )
 FIELDS = RunSpec(
-    {**CORE, **read_source("held_fields"), **TABLES},
+    {**CORE, **read_source("second_fields"), **TABLES},
     ("python", "run_task.py", "--train_file", "data/a.csv", "--learning_rate", "5e-2",
      "--num_train_epochs", "3", "--seed", "42"),
     folder="fields",
@@ -31,7 +31,7 @@ FIELDS_JSON = FIELDS.run("python", "run_task.py", "args.json").write(
     "args.json", '{"train_file": "data/a.csv", "learning_rate": 0.05, "seed": 42}\n'
 )
 ENTRY = RunSpec(
-    {**read_source("held_entry"), **TABLES},
+    {**read_source("second_entry"), **TABLES},
     ("./lab-train", "--data=data/a.csv", "--lr=0.3", "--seed=2"),
     folder="entry",
 )

@@ -5,14 +5,14 @@ notebooks, caches, labels that select work.
 from tests.preflight.pairs.model import PairList, RunSpec, read_source, table
 from tests.preflight.pairs.notebook_pairs import ALL_CELLS, PAPERMILL, notebook
 
-CORE = read_source("held_core")
+CORE = read_source("second_core")
 TABLES = {
     "data/a.csv": table("x,y,z,label", 71),
     "data/b.csv": table("x,y,z,label", 72),
 }
 OTHER = table("x,y,z,label", 73)
 PROGRAM = ("python", "train.py", "--data", "data/a.csv", "--lr", "0.1", "--seed", "4")
-SHELL = RunSpec({**CORE, **read_source("held_shell"), **TABLES}, PROGRAM, folder="shell")
+SHELL = RunSpec({**CORE, **read_source("second_shell"), **TABLES}, PROGRAM, folder="shell")
 SWEEP = SHELL.run("bash", "sweep.sh", "data/a.csv", "0.1", "0.2")
 MAKE = SHELL.run("make", "-s", "train", "LR=0.1", "DATA=data/a.csv")
 JOB = SHELL.run("sh", "job.sh")
@@ -20,7 +20,7 @@ INLINE = SHELL.run(
     "bash", "-c", "for r in 0.1 0.2; do python train.py --data data/a.csv --lr $r; done"
 )
 DRIVER = RunSpec(
-    {**CORE, **read_source("held_processes"), **TABLES},
+    {**CORE, **read_source("second_processes"), **TABLES},
     ("python", "driver.py", "--table", "data/a.csv", "--seed", "1"),
     folder="processes",
 )

@@ -2,31 +2,31 @@
 
 from tests.preflight.pairs.model import PairList, RunSpec, read_source, table
 
-CORE = read_source("held_core")
+CORE = read_source("second_core")
 TABLES = {
     "data/a.csv": table("x,y,z,label", 61),
     "data/b.csv": table("x,y,z,label", 62),
 }
 LIGHTNING = RunSpec(
-    {**CORE, **read_source("held_lightning"), **TABLES},
+    {**CORE, **read_source("second_trainer"), **TABLES},
     ("python", "main.py", "fit", "--config", "fit.yaml", "--trainer.max_epochs", "5"),
     folder="lightning",
 )
 MERGED = RunSpec(
-    {**CORE, **read_source("held_merged"), **TABLES},
+    {**CORE, **read_source("second_files"), **TABLES},
     ("python", "train.py", "--config", "configs/slow.yaml", "configs/long.yaml"),
     folder="merged",
 )
 EXPANDED = MERGED.write("configs/slow.yaml", "rate: ${RATE}\nseed: 7\n").env(RATE="0.07")
 DOTLIST = RunSpec(
-    {**CORE, **read_source("held_dotlist"), **TABLES},
+    {**CORE, **read_source("second_dotlist"), **TABLES},
     ("python", "train.py", "optim.lr=0.2", "seed=3"),
     folder="dotlist",
 )
 SETTINGS = RunSpec(
     {
         **CORE,
-        **read_source("held_settings"),
+        **read_source("second_settings"),
         **TABLES,
         ".env": "TRAIN_TABLE=data/a.csv\nTRAIN_LR=0.2\nTRAIN_SEED=7\nWANDB_API_KEY=abc\n",
     },
