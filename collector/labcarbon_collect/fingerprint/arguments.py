@@ -42,24 +42,12 @@ def name_arguments(
         if word == "--" and not positional_only:
             positional_only = True
         elif not positional_only and _is_option(word):
-            name, equals, text = word.partition("=")
-            joined = _JOINED.match(word)
-            option = declared.get(name)
-            if option is not None:
-                pairs += [
-                    (option.name, value)
-                    for value in _values_of(option, equals, text, words[index:])
-                ]
-                index += 0 if equals else _word_count(option, words[index:])
-            elif equals:
-                pairs.append((name, text))
-            elif joined:
-                pairs.append((joined.group(1), joined.group(2)))
-            elif index < len(words) and not _ends_value(word, words[index]):
-                pairs.append((name, words[index]))
-                index += 1
-            else:
-                pairs.append((name, True))
+            found, used = _read_option(word, words[index:], declared)
+            index += used
+            for option, _, _ in found:
+                if option is not None and not option.repeats:  # the last value counts
+                    pairs = [pair for pair in pairs if pair[0] != option.name]
+            pairs += [(name, text) for _, name, text in found]
         elif override:
             pairs.append((override.group(2), override.group(3)))
         else:
@@ -68,11 +56,49 @@ def name_arguments(
     return pairs
 
 
+def _read_option(
+    word: str, following: Sequence[str], declared: Mapping[str, Optional[Option]]
+) -> Tuple[List[Tuple[Optional[Option], str, Text]], int]:
+    """Return (declaration, name, value) of the options in a word, and how many of the following
+    words are values.
+    """
+    name, equals, text = word.partition("=")
+    option = declared.get(name) or _abbreviated(name, declared)
+    if option is not None:
+        values = _values_of(option, equals, text, following)
+        used = 0 if equals else _word_count(option, following)
+        return [(option, option.name, value) for value in values], used
+    if name not in declared and not word.startswith("--"):
+        short = declared.get(word[:2])
+        flags = [declared.get(f"-{letter}") for letter in word[1:]]
+        if short is not None and short.values != 0:
+            return [(short, short.name, word[2:].removeprefix("="))], 0
+        if all(flag is not None and flag.values == 0 for flag in flags):
+            return [(flag, flag.name, flag.flag) for flag in flags if flag is not None], 0
+    joined = _JOINED.match(word)
+    if equals:
+        return [(None, name, text)], 0
+    if joined:
+        return [(None, joined.group(1), joined.group(2))], 0
+    if following and not _ends_value(word, following[0]):
+        return [(None, name, following[0])], 1
+    return [(None, name, True)], 0
+
+
+def _abbreviated(name: str, declared: Mapping[str, Optional[Option]]) -> Optional[Option]:
+    """Return the only long option that begins with ``name``, as argparse does."""
+    if name in declared or not name.startswith("--") or len(name) < 4:
+        return None
+    found = {text: option for text, option in declared.items() if text.startswith(name)}
+    (only,) = found.values() if len(found) == 1 else (None,)
+    return only
+
+
 def _values_of(option: Option, equals: str, text: str, following: Sequence[str]) -> List[Text]:
     """Return the values of a declared option. Without a word it is a flag."""
     if equals:
         return [text]
-    return list(following[: _word_count(option, following)]) or [True]
+    return list(following[: _word_count(option, following)]) or [option.flag]
 
 
 def _word_count(option: Option, following: Sequence[str]) -> int:

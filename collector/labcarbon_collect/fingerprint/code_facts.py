@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple, Union
 
 NO_DEFAULT = object()  # a default that is missing or no constant
-_FLAG_ACTIONS = frozenset(("store_true", "store_false", "count", "store_const", "help", "version"))
+_FLAG_ACTIONS = frozenset(
+    ("store_true", "store_false", "count", "store_const", "append_const", "help", "version")
+)
+_LAST_WINS = frozenset(("store", "store_true", "store_false", "store_const"))
+# Functions of a project that pass options on to a parser.
+_DECLARERS = frozenset(("add", "arg", "argument", "add_arg", "add_option", "add_opt", "opt"))
+_ARGUMENT_KEYWORDS = frozenset(
+    ("type", "default", "action", "nargs", "help", "dest", "choices", "required", "metavar")
+)
 _ENVIRON_METHODS = frozenset(("get", "setdefault", "pop", "__getitem__"))
 _DATA_READERS = re.compile(
     r"(load|read|restore|resume)(_\w+)?|open|from_pretrained|genfromtxt|loadtxt|fromfile|memmap"
@@ -38,11 +46,14 @@ _MAX_NAMES, _ROUNDS = 5000, 5
 class Option:
     """An option of a command line. ``name``: its name without dashes. ``values``: how many words it
     takes, an integer, ``+``, ``*`` or ``?``. ``default``: its constant default, or NO_DEFAULT.
+    ``flag``: its value without a word. ``repeats``: each occurrence counts, not only the last one.
     """
 
     name: str
     values: Union[int, str] = 1
     default: Any = NO_DEFAULT
+    flag: Any = True
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,7 @@ class _FileFacts:
         name = _called_name(node)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         self._add_declared_variables(node)
-        if name in ("add_argument", "option") and node.args:
+        if node.args and (name in ("add_argument", "option") or _is_declaration(node, name)):
             self._add_option(node, is_click=name == "option")
         elif name == "set_defaults":
             self._facts.sets_defaults = True
@@ -171,17 +182,29 @@ class _FileFacts:
         if not texts:
             return
         keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-        long_names = [text for text in texts if text.startswith("--")] or texts
+        positive = [text.partition("/")[0].strip() for text in texts] if is_click else texts
+        long_names = [text for text in positive if text.startswith("--")] or positive
         name = _constant(keywords["dest"]) if "dest" in keywords else long_names[0].lstrip("-")
+        is_pair = is_click and any("/" in text for text in texts)
         option = Option(
             str(name).replace("-", "_"),
-            _value_count(keywords, is_click=is_click),
+            0 if is_pair else _value_count(keywords, is_click=is_click),
             _constant(keywords["default"]) if "default" in keywords else NO_DEFAULT,
+            _flag_value(keywords),
+            _repeats(keywords, is_click=is_click),
         )
-        for text in texts[:8]:
-            known = self._facts.options.get(text, option)
-            if len(self._facts.options) < _MAX_NAMES:
-                self._facts.options[text] = option if known == option else None
+        for text in positive[:8]:
+            self._declare(text, option)
+        negative = [text.partition("/")[2].strip() for text in texts if is_pair and "/" in text]
+        if _is_boolean_optional(keywords):
+            negative = [f"--no-{text[2:]}" for text in long_names if text.startswith("--")]
+        for text in negative[:8]:
+            self._declare(text, replace(option, flag=False))
+
+    def _declare(self, text: str, option: Option) -> None:
+        known = self._facts.options.get(text, option)
+        if len(self._facts.options) < _MAX_NAMES:
+            self._facts.options[text] = option if known == option else None
 
     def _add_declared_variables(self, node: ast.Call) -> None:
         """Add variables that a parser reads: ``envvar="LR"``, ``auto_envvar_prefix="TRAIN"``."""
@@ -313,15 +336,48 @@ def _key_names(node: ast.AST, *, is_variable: bool) -> Set[str]:
     return {f"env.{key}"} if is_variable else {key}
 
 
+def _is_declaration(node: ast.Call, name: str) -> bool:
+    """Return whether a helper function declares an option: ``add("--lr", type=float)``."""
+    first = _constant(node.args[0])
+    return (
+        name in _DECLARERS
+        and isinstance(first, str)
+        and first.startswith("-")
+        and any(keyword.arg in _ARGUMENT_KEYWORDS for keyword in node.keywords)
+    )
+
+
+def _is_boolean_optional(keywords: Dict[str, Any]) -> bool:
+    return "action" in keywords and _name_of(keywords["action"]) == "BooleanOptionalAction"
+
+
 def _value_count(keywords: Dict[str, Any], *, is_click: bool) -> Union[int, str]:
-    if is_click:
-        return 0 if _constant(keywords.get("is_flag")) is True else 1
-    if _constant(keywords.get("action")) in _FLAG_ACTIONS or "BooleanOptional" in ast.dump(
-        keywords.get("action", ast.Constant(None))
-    ):
+    if is_click and any(_constant(keywords.get(name)) is True for name in ("is_flag", "count")):
+        return 0
+    if _constant(keywords.get("action")) in _FLAG_ACTIONS or _is_boolean_optional(keywords):
         return 0
     count = _constant(keywords.get("nargs"))
     return count if isinstance(count, (int, str)) and not isinstance(count, bool) else 1
+
+
+def _flag_value(keywords: Dict[str, Any]) -> Any:
+    """Return the value of an option without a word. One that the code computes is the text."""
+    if _constant(keywords.get("action")) == "store_false":
+        return False
+    given = keywords.get("const", keywords.get("flag_value"))
+    if given is None:
+        return True
+    value = _constant(given)
+    return ast.dump(given)[:200] if value is NO_DEFAULT else value
+
+
+def _repeats(keywords: Dict[str, Any], *, is_click: bool) -> bool:
+    """Return whether each occurrence of an option counts."""
+    if is_click:
+        return "multiple" in keywords or "count" in keywords or "callback" in keywords
+    return "action" in keywords and not (
+        _constant(keywords["action"]) in _LAST_WINS or _is_boolean_optional(keywords)
+    )
 
 
 def _starts_program(name: str, owner: Optional[ast.AST]) -> bool:

@@ -229,7 +229,7 @@ class _Classification:
             remaining = [
                 text
                 for text in texts
-                if isinstance(text, bool) or not self._add_if_path(name, text)
+                if not (isinstance(text, str) and self._add_if_path(name, text))
             ]
             if remaining:
                 self._given[name] = remaining if len(remaining) > 1 else remaining[0]

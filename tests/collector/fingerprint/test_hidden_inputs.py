@@ -116,3 +116,13 @@ def test_an_option_before_a_file_that_sets_it_has_a_label(folder: Folder) -> Non
     assert after["labels"] != before["labels"]
     other = folder.wire("python", "train.py", "--epochs", "2", "--config", "a.json")
     assert other["labels"] == {}
+
+
+def test_a_flag_that_turns_its_default_off_is_a_parameter(folder: Folder) -> None:
+    folder.write(
+        train_py="p.add_argument('--plain', dest='fancy', action='store_false', default=True)\n"
+        "p.add_argument('--big', dest='size', action='store_const', const=10, default=1)\n"
+    )
+    assert folder.wire("python", "train.py", "--plain")["params"].keys() == {"fancy"}
+    assert folder.wire("python", "train.py", "--big")["params"].keys() == {"size"}
+    assert folder.wire("python", "train.py")["params"] == {}
