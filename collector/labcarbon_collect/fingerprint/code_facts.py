@@ -39,7 +39,8 @@ _PREFIX_KEYWORDS = frozenset(("auto_envvar_prefix", "auto_env_var_prefix", "env_
 _SHELL_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{[#]?([A-Za-z_]\w*))")
 _SHELL_INDIRECT = re.compile(r"\$\{!|\beval\s")
 _PATH_TEXT = re.compile(r"^(?!\.{0,2}/?$)[\w.~/-][\w./ -]{1,200}$")
-_MAX_NAMES, _ROUNDS = 5000, 5
+_ENV_FILE = re.compile(r"^[\w./ -]{0,200}\.env(\.\w+)?$")
+_MAX_NAMES, _MAX_ENV_FILES, _ROUNDS = 5000, 20, 5
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class CodeFacts:
     ``options``: by the text of the command line (``--lr``, ``-e``); one that is declared in
     different ways has None. ``variables``: environment variables read by a constant name, with
     their constant default. ``variable_prefixes``: of variables read in a loop.
-    ``reads_unknown_variables``: some name is computed. ``computed``: names whose values are used in
+    ``has_computed_variable``: some name is computed. ``computed``: names whose values are used in
     an index or in arithmetic; ``read``: names of paths that are read. ``unknown_programs``: a
     program is started whose name is computed.
     """
@@ -79,12 +80,16 @@ class CodeFacts:
     options: Dict[str, Optional[Option]] = field(default_factory=dict)
     variables: Dict[str, Any] = field(default_factory=dict)
     variable_prefixes: Set[str] = field(default_factory=set)
-    reads_unknown_variables: bool = False
+    has_computed_variable: bool = False
     computed: Set[str] = field(default_factory=set)
     read: Set[str] = field(default_factory=set)
     read_texts: Set[str] = field(default_factory=set)
     unknown_programs: bool = False
-    loads_env_file: bool = False
+    readers: Dict[str, bool] = field(default_factory=dict)
+    calls: List[Tuple[str, str, Any]] = field(default_factory=list)
+    used_functions: Set[str] = field(default_factory=set)
+    env_files: List[str] = field(default_factory=list)
+    env_file_wins: bool = False
     sets_defaults: bool = False
     hydra: Optional[HydraCall] = None
     cell: Dict[str, Any] = field(default_factory=dict)
@@ -92,6 +97,15 @@ class CodeFacts:
     def add(self, tree: ast.Module, *, is_entry: bool) -> None:
         """Add the facts of one file."""
         _FileFacts(self, tree, is_entry=is_entry).collect()
+        for name, variable, default in self.calls:
+            if name in self.readers:
+                self.add_variable(variable, default if self.readers[name] else NO_DEFAULT)
+
+    def add_variable(self, name: str, default: Any) -> None:
+        """Add a variable that is read. One with several defaults has none."""
+        if len(self.variables) < _MAX_NAMES:
+            known = self.variables.get(name, default)
+            self.variables[name] = default if known == default else NO_DEFAULT
 
     def add_shell(self, text: str) -> None:
         """Add the variables that a shell script reads."""
@@ -99,7 +113,7 @@ class CodeFacts:
             if len(self.variables) >= _MAX_NAMES:
                 break
             self.variables[match[1] or match[2]] = NO_DEFAULT
-        self.reads_unknown_variables |= _SHELL_INDIRECT.search(text) is not None
+        self.has_computed_variable |= _SHELL_INDIRECT.search(text) is not None
 
     def add_cell(self, source: str) -> None:
         """Add the defaults of a notebook's cell that is tagged ``parameters``."""
@@ -112,6 +126,16 @@ class CodeFacts:
             constant = _constant(value)
             if isinstance(target, ast.Name) and constant is not NO_DEFAULT:
                 self.cell[target.id] = constant
+
+    @property
+    def reads_unknown_variables(self) -> bool:
+        """Return whether the name of a variable is unknown. That of a reader is known if all of its
+        uses are calls with a constant.
+        """
+        called = {name for name, _, _ in self.calls}
+        return self.has_computed_variable or any(
+            name in self.used_functions or name not in called for name in self.readers
+        )
 
     @property
     def defaults(self) -> Dict[str, Any]:
@@ -134,23 +158,66 @@ class _FileFacts:
         self._facts, self._nodes, self._is_entry = facts, list(ast.walk(tree)), is_entry
         self._origins: Dict[str, Set[str]] = {}
         self._texts: Dict[str, Set[str]] = {}
+        self._in_readers: Set[int] = set()
         self._prefixes: Set[str] = set()
         self._has_computed_variable = False
 
+    def _find_readers(self) -> None:
+        """Find functions whose first argument is the name of a variable: ``env("LR", 0.1)``."""
+        for function in self._nodes:
+            if not isinstance(function, ast.FunctionDef) or not function.args.args:
+                continue
+            names = [argument.arg for argument in function.args.args]
+            reads = [node for node in ast.walk(function) if _reads_variable(node, names[0])]
+            if reads and names[0] != "self":
+                self._facts.readers[function.name] = names[1:2] == ["default"]
+                self._in_readers |= {id(node) for node in reads}
+
+    def _add_uses_of_functions(self) -> None:
+        """Add how functions are used, which may be readers of variables in another file."""
+        called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
+        facts = self._facts
+        for node in self._nodes:
+            if isinstance(node, ast.alias) and node.asname:
+                facts.used_functions.add(node.name)
+            elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called:
+                facts.used_functions.add(_name_of(node))
+            elif isinstance(node, ast.Call) and node.args:
+                name, variable = _called_name(node), _constant(node.args[0])
+                if not isinstance(variable, str) or len(facts.calls) >= _MAX_NAMES:
+                    facts.used_functions.add(name)
+                    continue
+                keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+                default = node.args[1] if len(node.args) > 1 else keywords.get("default")
+                facts.calls.append((name, variable, _constant(default)))
+            elif isinstance(node, ast.Call):
+                facts.used_functions.add(_called_name(node))
+
     def collect(self) -> None:
+        self._find_readers()
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 self._add_call(node)
-            elif isinstance(node, ast.Subscript) and _is_environ(node.value):
+            elif (
+                isinstance(node, ast.Subscript)
+                and _is_environ(node.value)
+                and id(node) not in self._in_readers
+            ):
                 self._add_variable(node.slice, None)
-            elif isinstance(node, ast.Constant) and node.value == ".env":
-                self._facts.loads_env_file = True
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and _ENV_FILE.match(node.value)
+                and len(self._facts.env_files) < _MAX_ENV_FILES
+            ):
+                self._facts.env_files.append(node.value)
         if self._has_computed_variable:
             self._facts.variable_prefixes |= self._prefixes
-            self._facts.reads_unknown_variables |= not self._prefixes
+            self._facts.has_computed_variable |= not self._prefixes
         self._follow_assignments()
         for node in self._nodes:
             self._add_uses(node)
+        self._add_uses_of_functions()
 
     def _add_call(self, node: ast.Call) -> None:
         name = _called_name(node)
@@ -163,14 +230,19 @@ class _FileFacts:
         elif name == "getenv" or (
             name in _ENVIRON_METHODS and owner is not None and _is_environ(owner)
         ):
-            if node.args and name != "setdefault":
+            if node.args and name != "setdefault" and id(node) not in self._in_readers:
                 self._add_variable(node.args[0], node.args[1] if len(node.args) > 1 else None)
         elif name == "startswith" and node.args:
             prefix = _constant(node.args[0])
             if isinstance(prefix, str) and _PREFIX.match(prefix):
                 self._prefixes.add(prefix)
         elif name in ("load_dotenv", "dotenv_values"):
-            self._facts.loads_env_file = True
+            if not node.args:
+                self._facts.env_files.append(".env")
+            self._facts.env_file_wins |= any(
+                keyword.arg == "override" and _constant(keyword.value) is not False
+                for keyword in node.keywords
+            )
         elif name == "main" and self._is_entry and (owner is None or _name_of(owner) == "hydra"):
             self._add_hydra(node)
         elif _starts_program(name, owner) and node.args and not _is_known_program(node.args[0]):
@@ -223,10 +295,8 @@ class _FileFacts:
         name = _constant(name_node)
         if not isinstance(name, str):
             self._has_computed_variable = True
-        elif len(self._facts.variables) < _MAX_NAMES:
-            default = NO_DEFAULT if default_node is None else _constant(default_node)
-            known = self._facts.variables.get(name, default)
-            self._facts.variables[name] = default if known == default else NO_DEFAULT
+        else:
+            self._facts.add_variable(name, _constant(default_node))
 
     def _add_hydra(self, node: ast.Call) -> None:
         keywords = {keyword.arg: _constant(keyword.value) for keyword in node.keywords}
@@ -311,6 +381,19 @@ def _name_of(node: ast.AST) -> str:
 
 def _is_environ(node: ast.AST) -> bool:
     return _name_of(node) == "environ"
+
+
+def _reads_variable(node: ast.AST, name: str) -> bool:
+    """Return whether a variable is read whose name is that of the parameter ``name``."""
+    key: Optional[ast.AST] = None
+    if isinstance(node, ast.Subscript) and _is_environ(node.value):
+        key = node.slice
+    elif isinstance(node, ast.Call) and node.args:
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        method = _called_name(node)
+        if method == "getenv" or (method == "get" and owner is not None and _is_environ(owner)):
+            key = node.args[0]
+    return isinstance(key, ast.Name) and key.id == name
 
 
 def _is_text(node: ast.AST) -> bool:

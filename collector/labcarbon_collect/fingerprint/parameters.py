@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from pathlib import PurePath
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, read_regular_file
 from labcarbon_collect.fingerprint import path_roles
@@ -158,16 +159,25 @@ class _Classification:
     def _read_variables(self) -> Variables:
         place = self._place
         environ = {**place.environ, **self._launch.given, **self._launch.launcher_variables}
-        if self._facts.loads_env_file:
-            for folder in (place.cwd, os.path.dirname(place.script)):
-                path = os.path.join(folder, ".env")
-                if os.path.isfile(path):
-                    content = read_regular_file(path, _MAX_ENV_FILE_BYTES)
-                    environ = {**parse_env_file(content.decode("utf-8", "replace")), **environ}
-                    self._params.parsed_files.add(path)
-                    break
+        for path in self._env_files():
+            content = read_regular_file(path, _MAX_ENV_FILE_BYTES)
+            values = parse_env_file(content.decode("utf-8", "replace"))
+            environ = {**environ, **values} if self._facts.env_file_wins else {**values, **environ}
+            self._params.parsed_files.add(path)
         self._environ = environ
         return select_variables(self._facts, environ, self._launch.given)
+
+    def _env_files(self) -> Iterator[str]:
+        """Return the files of variables that the code names. ``.env`` is searched upwards too."""
+        script_folder = os.path.dirname(self._place.script)
+        for name in dict.fromkeys(self._facts.env_files):
+            folders = [self._place.cwd, script_folder]
+            if name == ".env" and script_folder:
+                folders += list(map(str, PurePath(os.path.realpath(script_folder)).parents))
+            paths = (os.path.join(folder, name) for folder in folders)
+            path = next((path for path in paths if os.path.isfile(path)), None)
+            if path is not None:
+                yield path
 
     def _world_size(self) -> Optional[int]:
         """Return the number of processes: of the launcher, else of the scheduler, if the code
@@ -326,7 +336,7 @@ class _Classification:
                 and name not in self._params.dropped
             ):
                 self._add_if_path(name, value)
-        if self._params.parsed_files - {os.path.join(self._cwd, ".env")}:
+        if self._params.parsed_files - set(self._env_files()):
             return
         paths = [path for path in dict.fromkeys(self._place.config_files) if os.path.isfile(path)]
         for path in paths if self._facts.hydra is None else ():

@@ -126,3 +126,58 @@ def test_a_flag_that_turns_its_default_off_is_a_parameter(folder: Folder) -> Non
     assert folder.wire("python", "train.py", "--plain")["params"].keys() == {"fancy"}
     assert folder.wire("python", "train.py", "--big")["params"].keys() == {"size"}
     assert folder.wire("python", "train.py")["params"] == {}
+
+
+READER = "import os\ndef env(name, default=None):\n    return os.environ.get(name) or default\n"
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_variables_that_a_helper_function_reads_are_parameters(
+    folder: Folder, is_imported: bool
+) -> None:
+    calls = "LR = env('LR', 0.1)\nSEED = env('SEED')\n"
+    folder.put("tools.py", READER)
+    folder.write(train_py=("from tools import env\n" if is_imported else READER) + calls)
+    wire = folder.wire(environ={"LR": "0.2", "SEED": "1", "OTHER": "1"})
+    assert wire["params"].keys() == {"env.LR"}
+    assert wire["seeds"].keys() == {"env.SEED"}
+    assert wire["not_compared"] == []
+    assert folder.wire(environ={"LR": "0.10"})["params"] == {}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from tools import env\nenv(name)\n",
+        "from tools import env as read\nread('LR')\n",
+        "from tools import env\nlist(map(env, names))\n",
+        "import tools\ntools.env(name='LR')\n",
+    ],
+)
+def test_a_helper_function_with_a_computed_name_is_not_compared(folder: Folder, use: str) -> None:
+    folder.put("tools.py", READER)
+    folder.write(train_py=use)
+    assert folder.wire()["not_compared"] == ["environment variables with a computed name"]
+
+
+def test_a_file_of_variables_with_another_name_is_read(folder: Folder) -> None:
+    folder.write(train_py="load_dotenv('settings/run.env')\nos.environ['LR']\n")
+    folder.put("settings/run.env", "LR=0.1\n")
+    before = folder.wire()["params"]
+    folder.put("settings/run.env", "LR=0.2\n")
+    assert folder.wire()["params"]["env.LR"] != before["env.LR"]
+
+
+def test_a_file_of_variables_that_replaces_the_environment_counts(folder: Folder) -> None:
+    folder.write(train_py="load_dotenv(override=True)\nos.environ['LR']\n")
+    folder.put(".env", "LR=0.1\n")
+    before = folder.wire(environ={"LR": "5"})["params"]
+    folder.put(".env", "LR=0.2\n")
+    assert folder.wire(environ={"LR": "5"})["params"] != before
+
+
+def test_a_file_of_variables_above_the_script_is_found(folder: Folder) -> None:
+    folder.put("src/train.py", "load_dotenv()\nos.environ['LR']\n")
+    folder.put(".env", "LR=0.1\n")
+    nested = Folder(folder.root / "src", folder.home)
+    assert "env.LR" in nested.wire()["params"]
