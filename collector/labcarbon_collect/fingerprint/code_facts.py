@@ -85,6 +85,7 @@ class CodeFacts:
     read: Set[str] = field(default_factory=set)
     read_texts: Set[str] = field(default_factory=set)
     unknown_programs: bool = False
+    is_incomplete: bool = False
     readers: Dict[str, bool] = field(default_factory=dict)
     calls: List[Tuple[str, str, Any]] = field(default_factory=list)
     used_functions: Set[str] = field(default_factory=set)

@@ -18,6 +18,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.code_facts import CodeFacts
+from labcarbon_collect.fingerprint.normalise import MAX_PARSED_CHARS
 from labcarbon_collect.fingerprint.notebooks import (
     InvalidNotebook,
     notebook_code,
@@ -118,11 +119,15 @@ class _ImportWalk:
         return f"../{os.path.basename(path)}"
 
     def scan_python(self, path: str, text: str) -> None:
+        if len(text) > MAX_PARSED_CHARS:
+            self.closure.facts.is_incomplete = True
+            return
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tree = ast.parse(without_magics(text) if path.endswith(".ipynb") else text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self.closure.facts.is_incomplete = True
             return
         self.closure.facts.add(tree, is_entry=path in self._entries)
         folder = os.path.dirname(path)

@@ -152,6 +152,8 @@ class _Classification:
         self._add_read_paths()
         if self._facts.reads_unknown_variables:
             params.not_compared.append("environment variables with a computed name")
+        if self._facts.is_incomplete:
+            params.not_compared.append("settings that a long or invalid file reads")
         if self._facts.unknown_programs:
             params.not_compared.append("programs that the code starts")
         return params

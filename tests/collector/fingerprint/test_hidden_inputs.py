@@ -181,3 +181,30 @@ def test_a_file_of_variables_above_the_script_is_found(folder: Folder) -> None:
     folder.put(".env", "LR=0.1\n")
     nested = Folder(folder.root / "src", folder.home)
     assert "env.LR" in nested.wire()["params"]
+
+
+@pytest.mark.parametrize("name", ["train.py", "deep.yaml"])
+def test_indentation_of_other_files_is_in_the_normal_form(folder: Folder, name: str) -> None:
+    if name == "train.py":
+        texts = ["if x = 1:\n  a()\nb()\n", "if x = 1:\n  a()\n  b()\n"]  # no valid Python
+    else:
+        folder.write(train_py="open('deep.yaml')\nimport hydra\nhydra.main(config_name='x')\n")
+        texts = ["a:\n  b: 1\nc: 2\n", "a:\n  b: 1\n  c: 2\n"]
+    folder.put(name, texts[0])
+    before = folder.wire()["code"]
+    folder.put(name, texts[1])
+    assert folder.wire()["code"]["hash"] != before["hash"]
+    assert folder.wire()["code"]["normal"] != before["normal"]
+
+
+def test_settings_of_invalid_code_are_not_compared(folder: Folder) -> None:
+    folder.write(train_py="import os\nmatch = (os.environ['LR']\n")
+    assert folder.wire()["not_compared"] == ["settings that a long or invalid file reads"]
+
+
+def test_instructions_of_the_preprocessor_are_in_the_normal_form(folder: Folder) -> None:
+    folder.write(train_py="load('kernel.cu')\n")
+    folder.put("kernel.cu", "#define WIDTH 3\nint width() { return WIDTH; }\n")
+    before = folder.wire()["code"]["normal"]
+    folder.put("kernel.cu", "#define WIDTH 4\nint width() { return WIDTH; }\n")
+    assert folder.wire()["code"]["normal"] != before
