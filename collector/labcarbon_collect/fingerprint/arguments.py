@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from labcarbon_collect.files.read_limits import read_regular_file
+from labcarbon_collect.files.read_limits import BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.code_facts import Option
 from labcarbon_collect.lc1 import flatten
 
@@ -143,18 +143,25 @@ def is_multirun(words: Sequence[str]) -> bool:
 
 
 _MAX_PARSED_BYTES, _MAX_VALUES, _MAX_DEPTH = 256 * 1024, 2000, 20
+_MAX_BRACKETS = 2000
 _MAX_HASHED_BYTES = 16 * 1024 * 1024
 # Keys with which a configuration file extends others, whose values it replaces.
 _EXTENDING_KEYS = ("extends", "_base_", "base", "base_config", "inherits", "inherit_from", "parent")
-_MAX_EXTENDED = 10
+_MAX_EXTENDED, _MAX_EXTENDED_FILES = 10, 100
 
 
-def config_params(path: str, role: str, *, depth: int = 0) -> Dict[str, Any]:
+def config_params(
+    path: str, role: str, *, depth: int = 0, read: Optional[List[str]] = None
+) -> Dict[str, Any]:
     """Return the parameters of a configuration file, flat, over those of the files that it extends.
     A file without readable values is ``config:<role>`` with its hash.
 
     Raises OSError if the file cannot be read, BudgetExceeded if it is larger than 16 MiB.
     """
+    read = [] if read is None else read
+    read.append(path)
+    if len(read) > _MAX_EXTENDED_FILES:
+        raise BudgetExceeded(f"a configuration extends more than {_MAX_EXTENDED_FILES} files")
     content = read_regular_file(path, _MAX_HASHED_BYTES)
     values = _parse_values(path, content) if len(content) <= _MAX_PARSED_BYTES else None
     if values is None or not _is_moderate(values):
@@ -167,7 +174,7 @@ def config_params(path: str, role: str, *, depth: int = 0) -> Dict[str, Any]:
         if paths and depth < _MAX_EXTENDED and all(map(os.path.isfile, paths)):
             del own[key]
             for base_path in paths:
-                merged.update(config_params(base_path, role, depth=depth + 1))
+                merged.update(config_params(base_path, role, depth=depth + 1, read=read))
     return {**merged, **flatten(own)}
 
 
@@ -179,6 +186,8 @@ def _parse_values(path: str, content: bytes) -> Optional[Mapping[str, Any]]:
         elif path.endswith(".toml"):
             content_values = importlib.import_module("tomllib").loads(text)
         elif path.endswith((".yaml", ".yml")):
+            if text.count("[") + text.count("{") > _MAX_BRACKETS:
+                return None  # the time of PyYAML is quadratic in the depth
             yaml = importlib.import_module("yaml")
             content_values = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         else:
