@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tests.preflight.pairs import PAIRS
+from tests.preflight.pairs import HELD_OUT, PAIRS
 from tests.preflight.pairs.execute import execute, executed_truth
 from tests.preflight.pairs.model import Pair
 
@@ -21,13 +21,13 @@ SAMPLE_OF_OTHERS = 10
 
 def _sample() -> list[Pair]:
     if os.environ.get("LABCARBON_ALL_PAIRS"):
-        return list(PAIRS)
+        return [*PAIRS, *HELD_OUT]
     choice = random.Random(int(os.environ["LABCARBON_SEED"]))
     sample = []
     for framework in sorted({pair.framework for pair in PAIRS}):
         pairs = [pair for pair in PAIRS if pair.framework == framework]
         sample += choice.sample(pairs, SAMPLE.get(framework, SAMPLE_OF_OTHERS))
-    return sample
+    return sample + choice.sample(HELD_OUT, SAMPLE_OF_OTHERS)
 
 
 @pytest.mark.parametrize("pair", [pytest.param(pair, id=pair.name) for pair in _sample()])
@@ -57,8 +57,18 @@ def test_corpus_is_complete_and_balanced() -> None:
     assert sum(pair.is_hard for pair in PAIRS) >= 30
 
 
+def test_held_out_pairs_are_balanced() -> None:
+    assert not {pair.name for pair in PAIRS} & {pair.name for pair in HELD_OUT}
+    assert len(HELD_OUT) == len({pair.name for pair in HELD_OUT}) >= 100
+    truths = Counter(pair.truth for pair in HELD_OUT)
+    assert truths["same"] >= 45
+    assert truths["different"] >= 45
+    assert truths["replicate"] >= 10
+    assert sum(pair.is_hard for pair in HELD_OUT) >= 30
+
+
 def test_pairs_have_a_reason_in_one_line() -> None:
-    for pair in PAIRS:
+    for pair in (*PAIRS, *HELD_OUT):
         assert pair.reason.endswith("."), pair.name
         assert "\n" not in pair.reason, pair.name
         assert pair.name.startswith(f"{pair.framework}-"), pair.name

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from labcarbon_collect.files.read_limits import read_regular_file
+from labcarbon_collect.files.read_limits import BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.code_facts import Option
 from labcarbon_collect.lc1 import flatten
 
@@ -42,24 +42,12 @@ def name_arguments(
         if word == "--" and not positional_only:
             positional_only = True
         elif not positional_only and _is_option(word):
-            name, equals, text = word.partition("=")
-            joined = _JOINED.match(word)
-            option = declared.get(name)
-            if option is not None:
-                pairs += [
-                    (option.name, value)
-                    for value in _values_of(option, equals, text, words[index:])
-                ]
-                index += 0 if equals else _word_count(option, words[index:])
-            elif equals:
-                pairs.append((name, text))
-            elif joined:
-                pairs.append((joined.group(1), joined.group(2)))
-            elif index < len(words) and not _ends_value(word, words[index]):
-                pairs.append((name, words[index]))
-                index += 1
-            else:
-                pairs.append((name, True))
+            found, used = _read_option(word, words[index:], declared)
+            index += used
+            for option, _, _ in found:
+                if option is not None and not option.repeats:  # the last value counts
+                    pairs = [pair for pair in pairs if pair[0] != option.name]
+            pairs += [(name, text) for _, name, text in found]
         elif override:
             pairs.append((override.group(2), override.group(3)))
         else:
@@ -68,11 +56,49 @@ def name_arguments(
     return pairs
 
 
+def _read_option(
+    word: str, following: Sequence[str], declared: Mapping[str, Optional[Option]]
+) -> Tuple[List[Tuple[Optional[Option], str, Text]], int]:
+    """Return (declaration, name, value) of the options in a word, and how many of the following
+    words are values.
+    """
+    name, equals, text = word.partition("=")
+    option = declared.get(name) or _abbreviated(name, declared)
+    if option is not None:
+        values = _values_of(option, equals, text, following)
+        used = 0 if equals else _word_count(option, following)
+        return [(option, option.name, value) for value in values], used
+    if name not in declared and not word.startswith("--"):
+        short = declared.get(word[:2])
+        flags = [declared.get(f"-{letter}") for letter in word[1:]]
+        if short is not None and short.values != 0:
+            return [(short, short.name, word[2:].removeprefix("="))], 0
+        if all(flag is not None and flag.values == 0 for flag in flags):
+            return [(flag, flag.name, flag.flag) for flag in flags if flag is not None], 0
+    joined = _JOINED.match(word)
+    if equals:
+        return [(None, name, text)], 0
+    if joined:
+        return [(None, joined.group(1), joined.group(2))], 0
+    if following and not _ends_value(word, following[0]):
+        return [(None, name, following[0])], 1
+    return [(None, name, True)], 0
+
+
+def _abbreviated(name: str, declared: Mapping[str, Optional[Option]]) -> Optional[Option]:
+    """Return the only long option that begins with ``name``, as argparse does."""
+    if name in declared or not name.startswith("--") or len(name) < 4:
+        return None
+    found = {text: option for text, option in declared.items() if text.startswith(name)}
+    (only,) = found.values() if len(found) == 1 else (None,)
+    return only
+
+
 def _values_of(option: Option, equals: str, text: str, following: Sequence[str]) -> List[Text]:
     """Return the values of a declared option. Without a word it is a flag."""
     if equals:
         return [text]
-    return list(following[: _word_count(option, following)]) or [True]
+    return list(following[: _word_count(option, following)]) or [option.flag]
 
 
 def _word_count(option: Option, following: Sequence[str]) -> int:
@@ -117,18 +143,25 @@ def is_multirun(words: Sequence[str]) -> bool:
 
 
 _MAX_PARSED_BYTES, _MAX_VALUES, _MAX_DEPTH = 256 * 1024, 2000, 20
+_MAX_BRACKETS = 2000
 _MAX_HASHED_BYTES = 16 * 1024 * 1024
 # Keys with which a configuration file extends others, whose values it replaces.
 _EXTENDING_KEYS = ("extends", "_base_", "base", "base_config", "inherits", "inherit_from", "parent")
-_MAX_EXTENDED = 10
+_MAX_EXTENDED, _MAX_EXTENDED_FILES = 10, 100
 
 
-def config_params(path: str, role: str, *, depth: int = 0) -> Dict[str, Any]:
+def config_params(
+    path: str, role: str, *, depth: int = 0, read: Optional[List[str]] = None
+) -> Dict[str, Any]:
     """Return the parameters of a configuration file, flat, over those of the files that it extends.
     A file without readable values is ``config:<role>`` with its hash.
 
     Raises OSError if the file cannot be read, BudgetExceeded if it is larger than 16 MiB.
     """
+    read = [] if read is None else read
+    read.append(path)
+    if len(read) > _MAX_EXTENDED_FILES:
+        raise BudgetExceeded(f"a configuration extends more than {_MAX_EXTENDED_FILES} files")
     content = read_regular_file(path, _MAX_HASHED_BYTES)
     values = _parse_values(path, content) if len(content) <= _MAX_PARSED_BYTES else None
     if values is None or not _is_moderate(values):
@@ -141,7 +174,7 @@ def config_params(path: str, role: str, *, depth: int = 0) -> Dict[str, Any]:
         if paths and depth < _MAX_EXTENDED and all(map(os.path.isfile, paths)):
             del own[key]
             for base_path in paths:
-                merged.update(config_params(base_path, role, depth=depth + 1))
+                merged.update(config_params(base_path, role, depth=depth + 1, read=read))
     return {**merged, **flatten(own)}
 
 
@@ -153,6 +186,8 @@ def _parse_values(path: str, content: bytes) -> Optional[Mapping[str, Any]]:
         elif path.endswith(".toml"):
             content_values = importlib.import_module("tomllib").loads(text)
         elif path.endswith((".yaml", ".yml")):
+            if text.count("[") + text.count("{") > _MAX_BRACKETS:
+                return None  # the time of PyYAML is quadratic in the depth
             yaml = importlib.import_module("yaml")
             content_values = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         else:

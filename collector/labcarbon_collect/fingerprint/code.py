@@ -122,7 +122,7 @@ def add_normal(code: Code, cache: DigestCache, budget: Budget) -> Dict[str, Any]
         for name, content in code.files.files.items():
             budget.check()
             kind = os.path.splitext(name)[1].encode("utf-8", "surrogateescape")
-            key = hashlib.sha256(b"1" + kind + b"\0" + content).digest()
+            key = hashlib.sha256(b"2" + kind + b"\0" + content).digest()
             lines = cache.lookup_lines(key)
             if lines is None:
                 lines = pack_lines(normal_lines(name, content))

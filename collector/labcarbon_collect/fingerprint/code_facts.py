@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 NO_DEFAULT = object()  # a default that is missing or no constant
-_FLAG_ACTIONS = frozenset(("store_true", "store_false", "count", "store_const", "help", "version"))
+_FLAG_ACTIONS = frozenset(
+    ("store_true", "store_false", "count", "store_const", "append_const", "help", "version")
+)
+_LAST_WINS = frozenset(("store", "store_true", "store_false", "store_const"))
+# Functions of a project that pass options on to a parser.
+_DECLARERS = frozenset(("add", "arg", "argument", "add_arg", "add_option", "add_opt", "opt"))
+_ARGUMENT_KEYWORDS = frozenset(
+    ("type", "default", "action", "nargs", "help", "dest", "choices", "required", "metavar")
+)
 _ENVIRON_METHODS = frozenset(("get", "setdefault", "pop", "__getitem__"))
 _DATA_READERS = re.compile(
     r"(load|read|restore|resume)(_\w+)?|open|from_pretrained|genfromtxt|loadtxt|fromfile|memmap"
@@ -25,18 +33,28 @@ _STARTERS = frozenset(
 )
 _OS_STARTERS = frozenset(("system", "popen", "execv", "execvp", "execl", "spawnl", "spawnv"))
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
-_MAX_NAMES, _MAX_ORIGINS, _ROUNDS = 5000, 200, 5
+# Keywords of click, typer and ConfigArgParse, and of click and pydantic.
+_VARIABLE_KEYWORDS = frozenset(("envvar", "env_var"))
+_PREFIX_KEYWORDS = frozenset(("auto_envvar_prefix", "auto_env_var_prefix", "env_prefix"))
+_SHELL_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{[#]?([A-Za-z_]\w*))")
+_SHELL_INDIRECT = re.compile(r"\$\{!|\beval\s")
+_PATH_TEXT = re.compile(r"^(?!\.{0,2}/?$)[\w.~/-][\w./ -]{1,200}$")
+_ENV_FILE = re.compile(r"^[\w./ -]{0,200}\.env(\.\w+)?$")
+_MAX_NAMES, _MAX_ENV_FILES, _MAX_ORIGINS, _ROUNDS = 5000, 20, 200, 5
 
 
 @dataclass(frozen=True)
 class Option:
     """An option of a command line. ``name``: its name without dashes. ``values``: how many words it
     takes, an integer, ``+``, ``*`` or ``?``. ``default``: its constant default, or NO_DEFAULT.
+    ``flag``: its value without a word. ``repeats``: each occurrence counts, not only the last one.
     """
 
     name: str
     values: Union[int, str] = 1
     default: Any = NO_DEFAULT
+    flag: Any = True
+    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,7 @@ class CodeFacts:
     ``options``: by the text of the command line (``--lr``, ``-e``); one that is declared in
     different ways has None. ``variables``: environment variables read by a constant name, with
     their constant default. ``variable_prefixes``: of variables read in a loop.
-    ``reads_unknown_variables``: some name is computed. ``computed``: names whose values are used in
+    ``has_computed_variable``: some name is computed. ``computed``: names whose values are used in
     an index or in arithmetic; ``read``: names of paths that are read. ``unknown_programs``: a
     program is started whose name is computed.
     """
@@ -62,11 +80,17 @@ class CodeFacts:
     options: Dict[str, Optional[Option]] = field(default_factory=dict)
     variables: Dict[str, Any] = field(default_factory=dict)
     variable_prefixes: Set[str] = field(default_factory=set)
-    reads_unknown_variables: bool = False
+    has_computed_variable: bool = False
     computed: Set[str] = field(default_factory=set)
     read: Set[str] = field(default_factory=set)
+    read_texts: Set[str] = field(default_factory=set)
     unknown_programs: bool = False
-    loads_env_file: bool = False
+    is_incomplete: bool = False
+    readers: Dict[str, bool] = field(default_factory=dict)
+    calls: List[Tuple[str, str, Any]] = field(default_factory=list)
+    used_functions: Set[str] = field(default_factory=set)
+    env_files: List[str] = field(default_factory=list)
+    env_file_wins: bool = False
     sets_defaults: bool = False
     hydra: Optional[HydraCall] = None
     cell: Dict[str, Any] = field(default_factory=dict)
@@ -74,6 +98,23 @@ class CodeFacts:
     def add(self, nodes: Sequence[ast.AST], *, is_entry: bool) -> None:
         """Add the facts of one file. ``nodes``: all nodes of its syntax tree."""
         _FileFacts(self, nodes, is_entry=is_entry).collect()
+        for name, variable, default in self.calls:
+            if name in self.readers:
+                self.add_variable(variable, default if self.readers[name] else NO_DEFAULT)
+
+    def add_variable(self, name: str, default: Any) -> None:
+        """Add a variable that is read. One with several defaults has none."""
+        if len(self.variables) < _MAX_NAMES:
+            known = self.variables.get(name, default)
+            self.variables[name] = default if known == default else NO_DEFAULT
+
+    def add_shell(self, text: str) -> None:
+        """Add the variables that a shell script reads."""
+        for match in _SHELL_VARIABLE.finditer(text):
+            if len(self.variables) >= _MAX_NAMES:
+                break
+            self.variables[match[1] or match[2]] = NO_DEFAULT
+        self.has_computed_variable |= _SHELL_INDIRECT.search(text) is not None
 
     def add_cell(self, source: str) -> None:
         """Add the defaults of a notebook's cell that is tagged ``parameters``."""
@@ -88,6 +129,16 @@ class CodeFacts:
                 self.cell[target.id] = constant
 
     @property
+    def reads_unknown_variables(self) -> bool:
+        """Return whether the name of a variable is unknown. That of a reader is known if all of its
+        uses are calls with a constant.
+        """
+        called = {name for name, _, _ in self.calls}
+        return self.has_computed_variable or any(
+            name in self.used_functions or name not in called for name in self.readers
+        )
+
+    @property
     def defaults(self) -> Dict[str, Any]:
         """Return the constant defaults of options, by name. With ``set_defaults`` none is known."""
         if self.sets_defaults:
@@ -100,47 +151,99 @@ class CodeFacts:
 
 
 class _FileFacts:
-    """Collects the facts of one file. ``_origins``: variable → names from which its value comes."""
+    """Collects the facts of one file. ``_origins``: variable → names from which its value comes.
+    ``_texts``: variable → constants of paths in its assignments.
+    """
 
     def __init__(self, facts: CodeFacts, nodes: Sequence[ast.AST], *, is_entry: bool) -> None:
         self._facts, self._nodes, self._is_entry = facts, nodes, is_entry
         self._origins: Dict[str, Set[str]] = {}
+        self._texts: Dict[str, Set[str]] = {}
+        self._in_readers: Set[int] = set()
         self._prefixes: Set[str] = set()
         self._has_computed_variable = False
 
+    def _find_readers(self) -> None:
+        """Find functions whose first argument is the name of a variable: ``env("LR", 0.1)``."""
+        for function in self._nodes:
+            if not isinstance(function, ast.FunctionDef) or not function.args.args:
+                continue
+            names = [argument.arg for argument in function.args.args]
+            reads = [node for node in ast.walk(function) if _reads_variable(node, names[0])]
+            if reads and names[0] != "self":
+                self._facts.readers[function.name] = names[1:2] == ["default"]
+                self._in_readers |= {id(node) for node in reads}
+
+    def _add_uses_of_functions(self) -> None:
+        """Add how functions are used, which may be readers of variables in another file."""
+        called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
+        facts = self._facts
+        for node in self._nodes:
+            if isinstance(node, ast.alias) and node.asname:
+                facts.used_functions.add(node.name)
+            elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called:
+                facts.used_functions.add(_name_of(node))
+            elif isinstance(node, ast.Call) and node.args:
+                name, variable = _called_name(node), _constant(node.args[0])
+                if not isinstance(variable, str) or len(facts.calls) >= _MAX_NAMES:
+                    facts.used_functions.add(name)
+                    continue
+                keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+                default = node.args[1] if len(node.args) > 1 else keywords.get("default")
+                facts.calls.append((name, variable, _constant(default)))
+            elif isinstance(node, ast.Call):
+                facts.used_functions.add(_called_name(node))
+
     def collect(self) -> None:
+        self._find_readers()
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 self._add_call(node)
-            elif isinstance(node, ast.Subscript) and _is_environ(node.value):
+            elif (
+                isinstance(node, ast.Subscript)
+                and _is_environ(node.value)
+                and id(node) not in self._in_readers
+            ):
                 self._add_variable(node.slice, None)
-            elif isinstance(node, ast.Constant) and node.value == ".env":
-                self._facts.loads_env_file = True
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and _ENV_FILE.match(node.value)
+                and len(self._facts.env_files) < _MAX_ENV_FILES
+            ):
+                self._facts.env_files.append(node.value)
         if self._has_computed_variable:
             self._facts.variable_prefixes |= self._prefixes
-            self._facts.reads_unknown_variables |= not self._prefixes
+            self._facts.has_computed_variable |= not self._prefixes
         self._follow_assignments()
         for node in self._nodes:
             self._add_uses(node)
+        self._add_uses_of_functions()
 
     def _add_call(self, node: ast.Call) -> None:
         name = _called_name(node)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if name in ("add_argument", "option") and node.args:
+        self._add_declared_variables(node)
+        if node.args and (name in ("add_argument", "option") or _is_declaration(node, name)):
             self._add_option(node, is_click=name == "option")
         elif name == "set_defaults":
             self._facts.sets_defaults = True
         elif name == "getenv" or (
             name in _ENVIRON_METHODS and owner is not None and _is_environ(owner)
         ):
-            if node.args and name != "setdefault":
+            if node.args and name != "setdefault" and id(node) not in self._in_readers:
                 self._add_variable(node.args[0], node.args[1] if len(node.args) > 1 else None)
         elif name == "startswith" and node.args:
             prefix = _constant(node.args[0])
             if isinstance(prefix, str) and _PREFIX.match(prefix):
                 self._prefixes.add(prefix)
         elif name in ("load_dotenv", "dotenv_values"):
-            self._facts.loads_env_file = True
+            if not node.args:
+                self._facts.env_files.append(".env")
+            self._facts.env_file_wins |= any(
+                keyword.arg == "override" and _constant(keyword.value) is not False
+                for keyword in node.keywords
+            )
         elif name == "main" and self._is_entry and (owner is None or _name_of(owner) == "hydra"):
             self._add_hydra(node)
         elif _starts_program(name, owner) and node.args and not _is_known_program(node.args[0]):
@@ -152,26 +255,49 @@ class _FileFacts:
         if not texts:
             return
         keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-        long_names = [text for text in texts if text.startswith("--")] or texts
+        positive = [text.partition("/")[0].strip() for text in texts] if is_click else texts
+        long_names = [text for text in positive if text.startswith("--")] or positive
         name = _constant(keywords["dest"]) if "dest" in keywords else long_names[0].lstrip("-")
+        is_pair = is_click and any("/" in text for text in texts)
         option = Option(
             str(name).replace("-", "_"),
-            _value_count(keywords, is_click=is_click),
+            0 if is_pair else _value_count(keywords, is_click=is_click),
             _constant(keywords["default"]) if "default" in keywords else NO_DEFAULT,
+            _flag_value(keywords),
+            _repeats(keywords, is_click=is_click),
         )
-        for text in texts[:8]:
-            known = self._facts.options.get(text, option)
-            if len(self._facts.options) < _MAX_NAMES:
-                self._facts.options[text] = option if known == option else None
+        for text in positive[:8]:
+            self._declare(text, option)
+        negative = [text.partition("/")[2].strip() for text in texts if is_pair and "/" in text]
+        if _is_boolean_optional(keywords):
+            negative = [f"--no-{text[2:]}" for text in long_names if text.startswith("--")]
+        for text in negative[:8]:
+            self._declare(text, replace(option, flag=False))
+
+    def _declare(self, text: str, option: Option) -> None:
+        known = self._facts.options.get(text, option)
+        if len(self._facts.options) < _MAX_NAMES:
+            self._facts.options[text] = option if known == option else None
+
+    def _add_declared_variables(self, node: ast.Call) -> None:
+        """Add variables that a parser reads: ``envvar="LR"``, ``auto_envvar_prefix="TRAIN"``."""
+        for keyword in node.keywords:
+            if keyword.arg in _VARIABLE_KEYWORDS:
+                listed = isinstance(keyword.value, (ast.List, ast.Tuple))
+                for part in keyword.value.elts if listed else [keyword.value]:  # type: ignore[attr-defined]
+                    self._add_variable(part, None)
+            elif keyword.arg in _PREFIX_KEYWORDS:
+                prefix = _constant(keyword.value)
+                if isinstance(prefix, str) and prefix:
+                    joint = "_" if keyword.arg == "auto_envvar_prefix" else ""
+                    self._facts.variable_prefixes.add(f"{prefix}{joint}")
 
     def _add_variable(self, name_node: ast.AST, default_node: Optional[ast.AST]) -> None:
         name = _constant(name_node)
         if not isinstance(name, str):
             self._has_computed_variable = True
-        elif len(self._facts.variables) < _MAX_NAMES:
-            default = NO_DEFAULT if default_node is None else _constant(default_node)
-            known = self._facts.variables.get(name, default)
-            self._facts.variables[name] = default if known == default else NO_DEFAULT
+        else:
+            self._facts.add_variable(name, _constant(default_node))
 
     def _add_hydra(self, node: ast.Call) -> None:
         keywords = {keyword.arg: _constant(keyword.value) for keyword in node.keywords}
@@ -183,11 +309,12 @@ class _FileFacts:
 
     def _follow_assignments(self) -> None:
         """Follow names through assignments, until nothing changes."""
-        assignments = [
-            (targets, _names_in(value))
-            for node in self._nodes
-            for targets, value in _assignments(node)
-        ]
+        assignments = []
+        for node in self._nodes:
+            for targets, value in _assignments(node):
+                assignments.append((targets, _names_in(value)))
+                for target in targets:
+                    self._texts.setdefault(target, set()).update(_texts_in(value))
         for _ in range(_ROUNDS):
             changed = False
             for targets, value_names in assignments:
@@ -213,7 +340,11 @@ class _FileFacts:
         elif isinstance(node, ast.Call) and _reads_file(node):
             owner = node.func.value if isinstance(node.func, ast.Attribute) else None
             for part in (owner, *node.args):
-                self._facts.read |= self._with_origins(_names_in(part))
+                names = self._with_origins(_names_in(part))
+                self._facts.read |= names
+                self._facts.read_texts |= _texts_in(part)
+                for name in names:
+                    self._facts.read_texts |= self._texts.get(name, set())
 
 
 def _names_in(node: Optional[ast.AST]) -> Set[str]:
@@ -237,6 +368,17 @@ def _names_in(node: Optional[ast.AST]) -> Set[str]:
     return names
 
 
+def _texts_in(node: Optional[ast.AST]) -> Set[str]:
+    """Return the constants of an expression that may be (the beginning of) a relative path."""
+    return {
+        inner.value
+        for inner in (ast.walk(node) if node is not None else ())
+        if isinstance(inner, ast.Constant)
+        and isinstance(inner.value, str)
+        and _PATH_TEXT.match(inner.value)
+    }
+
+
 def _called_name(node: ast.Call) -> str:
     return _name_of(node.func)
 
@@ -247,6 +389,19 @@ def _name_of(node: ast.AST) -> str:
 
 def _is_environ(node: ast.AST) -> bool:
     return _name_of(node) == "environ"
+
+
+def _reads_variable(node: ast.AST, name: str) -> bool:
+    """Return whether a variable is read whose name is that of the parameter ``name``."""
+    key: Optional[ast.AST] = None
+    if isinstance(node, ast.Subscript) and _is_environ(node.value):
+        key = node.slice
+    elif isinstance(node, ast.Call) and node.args:
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        method = _called_name(node)
+        if method == "getenv" or (method == "get" and owner is not None and _is_environ(owner)):
+            key = node.args[0]
+    return isinstance(key, ast.Name) and key.id == name
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -272,15 +427,48 @@ def _key_names(node: ast.AST, *, is_variable: bool) -> Set[str]:
     return {f"env.{key}"} if is_variable else {key}
 
 
+def _is_declaration(node: ast.Call, name: str) -> bool:
+    """Return whether a helper function declares an option: ``add("--lr", type=float)``."""
+    first = _constant(node.args[0])
+    return (
+        name in _DECLARERS
+        and isinstance(first, str)
+        and first.startswith("-")
+        and any(keyword.arg in _ARGUMENT_KEYWORDS for keyword in node.keywords)
+    )
+
+
+def _is_boolean_optional(keywords: Dict[str, Any]) -> bool:
+    return "action" in keywords and _name_of(keywords["action"]) == "BooleanOptionalAction"
+
+
 def _value_count(keywords: Dict[str, Any], *, is_click: bool) -> Union[int, str]:
-    if is_click:
-        return 0 if _constant(keywords.get("is_flag")) is True else 1
-    if _constant(keywords.get("action")) in _FLAG_ACTIONS or "BooleanOptional" in ast.dump(
-        keywords.get("action", ast.Constant(None))
-    ):
+    if is_click and any(_constant(keywords.get(name)) is True for name in ("is_flag", "count")):
+        return 0
+    if _constant(keywords.get("action")) in _FLAG_ACTIONS or _is_boolean_optional(keywords):
         return 0
     count = _constant(keywords.get("nargs"))
     return count if isinstance(count, (int, str)) and not isinstance(count, bool) else 1
+
+
+def _flag_value(keywords: Dict[str, Any]) -> Any:
+    """Return the value of an option without a word. One that the code computes is the text."""
+    if _constant(keywords.get("action")) == "store_false":
+        return False
+    given = keywords.get("const", keywords.get("flag_value"))
+    if given is None:
+        return True
+    value = _constant(given)
+    return ast.dump(given)[:200] if value is NO_DEFAULT else value
+
+
+def _repeats(keywords: Dict[str, Any], *, is_click: bool) -> bool:
+    """Return whether each occurrence of an option counts."""
+    if is_click:
+        return "multiple" in keywords or "count" in keywords or "callback" in keywords
+    return "action" in keywords and not (
+        _constant(keywords["action"]) in _LAST_WINS or _is_boolean_optional(keywords)
+    )
 
 
 def _starts_program(name: str, owner: Optional[ast.AST]) -> bool:

@@ -90,7 +90,12 @@ def compose(
         if completed.returncode != 0 or len(completed.stdout) > _MAX_OUTPUT_BYTES:
             return None
         answer = json.loads(completed.stdout)
-        return Composed(answer["values"], answer["swept"], question["folder"])  # type: ignore[arg-type]
+        values, swept = answer["values"], answer["swept"]
+        if not isinstance(values, dict) or not isinstance(swept, dict):
+            return None
+        if not all(isinstance(texts, list) for texts in swept.values()):
+            return None
+        return Composed(values, swept, os.path.realpath(folder))
     except subprocess.TimeoutExpired as error:
         raise ComposeTimeout from error
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):

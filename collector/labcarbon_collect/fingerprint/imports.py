@@ -18,6 +18,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.code_facts import CodeFacts
+from labcarbon_collect.fingerprint.normalise import MAX_PARSED_CHARS
 from labcarbon_collect.fingerprint.notebooks import (
     InvalidNotebook,
     notebook_code,
@@ -118,11 +119,15 @@ class _ImportWalk:
         return f"../{os.path.basename(path)}"
 
     def scan_python(self, path: str, text: str) -> None:
+        if len(text) > MAX_PARSED_CHARS:
+            self.closure.facts.is_incomplete = True
+            return
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tree = ast.parse(without_magics(text) if path.endswith(".ipynb") else text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self.closure.facts.is_incomplete = True
             return
         nodes = list(ast.walk(tree))
         self.closure.facts.add(nodes, is_entry=path in self._entries)
@@ -189,7 +194,8 @@ class _ImportWalk:
                     self._enqueue(os.path.join(folder_path, name))
 
     def scan_shell(self, path: str, text: str) -> None:
-        """Add the files and modules that a shell script names."""
+        """Add the files and modules that a shell script names, and the variables that it reads."""
+        self.closure.facts.add_shell(text)
         for name in _SHELL_FILE_NAME.findall(text):
             self._add_named(name, os.path.dirname(path))
         for module in _SHELL_MODULE.findall(text):

@@ -17,7 +17,15 @@ _WRAPPERS: Mapping[str, Tuple[str, ...]] = {
     "env": ("-u", "--unset", "-C", "--chdir"), "nohup": (), "nice": ("-n", "--adjustment"),
     "time": ("-f", "-o"), "ionice": ("-c", "-n"), "stdbuf": ("-i", "-o", "-e"),
     "timeout": ("-s", "-k"), "taskset": ("-c",), "setsid": (), "numactl": (),
-    "xvfb-run": ("-s", "-n"), "srun": ("-n", "-N", "-c", "-p", "-t", "-J", "-A"),
+    "xvfb-run": ("-s", "-n"), "srun": (
+        "-n", "-N", "-c", "-p", "-t", "-J", "-A", "-w", "-x", "-C", "-q", "-o", "-e", "-i", "-D",
+        "-d", "-G", "-m", "--ntasks", "--nodes", "--cpus-per-task", "--partition", "--time",
+        "--job-name", "--account", "--nodelist", "--exclude", "--constraint", "--qos", "--output",
+        "--error", "--input", "--chdir", "--dependency", "--gpus", "--gres", "--mem",
+        "--mem-per-cpu", "--mem-per-gpu", "--ntasks-per-node", "--gpus-per-task",
+        "--gpus-per-node", "--cpu-bind", "--gpu-bind", "--mpi", "--export", "--reservation",
+        "--distribution",
+    ),
     "uv": ("--with", "--python"), "mpirun": ("-np", "-n", "-H", "-x", "--host", "--hostfile"),
     "mpiexec": ("-np", "-n", "-H"), "poetry": (), "pixi": (),
     "conda": ("-n", "--name", "-p", "--prefix"), "mamba": ("-n", "--name", "-p", "--prefix"),
@@ -29,7 +37,7 @@ _LAUNCHER_MODULES = frozenset((
     "deepspeed.launcher.runner", "lightning.fabric", "horovod.runner",
 ))  # fmt: skip
 _PER_NODE = re.compile(
-    r"^--(nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus|nproc|np)$|^-np$|^-n$"
+    r"^--(nproc[-_]per[-_]node|num[-_]processes|num[-_]gpus|nproc|np|ntasks)$|^-np$|^-n$"
 )
 _NODES = re.compile(r"^--(nnodes|num[-_]nodes|num[-_]machines)$|^-N$")
 _LAUNCHER_SETTINGS = ("mixed_precision", "dynamo_backend")
@@ -37,6 +45,10 @@ _LAUNCHER_VARIABLES = {
     "--master_port": "MASTER_PORT", "--master-port": "MASTER_PORT",
     "--main_process_port": "MASTER_PORT", "--master_addr": "MASTER_ADDR",
     "--master-addr": "MASTER_ADDR", "--main_process_ip": "MASTER_ADDR",
+}  # fmt: skip
+_PAPERMILL_TEXTS = {
+    "-y": "parameters_yaml", "--parameters_yaml": "parameters_yaml",
+    "-b": "parameters_base64", "--parameters_base64": "parameters_base64",
 }  # fmt: skip
 
 
@@ -106,8 +118,13 @@ def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
     while index < len(words):
         word = words[index]
         if word.startswith("-"):
-            if _PER_NODE.match(word) and name in ("mpirun", "mpiexec", "srun"):
-                processes = _parse_count(words[index + 1 : index + 2])
+            option, equals, text = word.partition("=")
+            values = [text] if equals else words[index + 1 : index + 2]
+            if name in ("mpirun", "mpiexec", "srun"):
+                if _PER_NODE.match(option):
+                    processes = _parse_count(values)
+                elif option in ("--export", "-x") and not (name == "srun" and option == "-x"):
+                    given.update(_exported(values))
             index += 2 if word in _WRAPPERS[name] else 1
         elif name == "env" and "=" in word:
             variable, _, value = word.partition("=")
@@ -120,6 +137,12 @@ def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
     launch = _parse_words(words[index:], depth + 1)
     launch = replace(launch, given={**given, **launch.given})
     return replace(launch, world_size=launch.world_size or processes)
+
+
+def _exported(values: Sequence[str]) -> Dict[str, str]:
+    """Return the variables that a launcher sets: ``--export=ALL,LR=0.1``, ``-x LR=0.1``."""
+    words = ",".join(values).split(",")
+    return {word.partition("=")[0]: word.partition("=")[2] for word in words if "=" in word}
 
 
 def _is_wrapper_value(name: str, word: str) -> bool:
@@ -191,6 +214,13 @@ def _parse_notebook(words: List[str], name: str) -> Launch:
         elif word in ("-f", "--parameters_file") and index + 1 < len(words):
             arguments += [f"--config={words[index + 1]}"]
             index += 2
+        elif word in _PAPERMILL_TEXTS and index + 1 < len(words):
+            # Text with several parameters. It counts as a whole.
+            arguments += [f"--{_PAPERMILL_TEXTS[word]}={words[index + 1]}"]
+            index += 2
+        elif word.partition("=")[0] in _PAPERMILL_TEXTS and "=" in word:
+            arguments += [f"--{_PAPERMILL_TEXTS[word.partition('=')[0]]}={word.partition('=')[2]}"]
+            index += 1
         else:
             entry = entry or (word if word.endswith(".ipynb") else "")
             index += 1

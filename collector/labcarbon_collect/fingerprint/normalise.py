@@ -18,6 +18,10 @@ from labcarbon_collect.fingerprint.notebooks import without_magics
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _IGNORED_FIELDS = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
+_SHELL = (".sh", ".bash")
+_PREPROCESSED = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh")
+# Python's parser cannot be interrupted: a longer text would delay the start beyond its time.
+MAX_PARSED_CHARS = 512 * 1024
 MAX_SHINGLES = 20_000
 _LINE_BYTES = 8
 # A line with such a word and a string may contain a secret. A dictionary attack on its 32 bits
@@ -26,11 +30,14 @@ _MAY_BE_SECRET = re.compile(r"pass|pwd|secret|token|key|cred|auth|://", re.IGNOR
 
 
 def normal_lines(name: str, content: bytes) -> List[str]:
-    """Return the normal form of a file: Python and notebooks by their syntax, other files without
-    ``#`` lines.
+    """Return the normal form of a file: Python and notebooks by their syntax, or their exact lines
+    if they are long or invalid; other files without ``#`` lines, which are instructions in C.
+    Indentation counts, except in a shell script and C.
     """
     text = content.decode("utf-8-sig", "replace")
     if name.endswith((".py", ".pyw", ".ipynb")):
+        if len(text) > MAX_PARSED_CHARS:
+            return text.splitlines()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -40,9 +47,12 @@ def normal_lines(name: str, content: bytes) -> List[str]:
                     )
                 )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass
-    stripped = (line.strip() for line in text.splitlines())
-    return [line for line in stripped if line and not line.startswith("#")]
+            return text.splitlines()
+    if name.endswith(_PREPROCESSED):
+        return [line for line in map(str.strip, text.splitlines()) if line]
+    strip = str.strip if name.endswith(_SHELL) else str.rstrip
+    stripped = (strip(line) for line in text.splitlines())
+    return [line for line in stripped if line and not line.lstrip().startswith("#")]
 
 
 def pack_lines(lines: List[str]) -> bytes:

@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from pathlib import PurePath
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, read_regular_file
 from labcarbon_collect.fingerprint import path_roles
@@ -112,6 +113,7 @@ class _Classification:
         self._params = CommandParams()
         self._given: Dict[str, Any] = dict(launch.settings)
         self._from_files: Dict[str, Any] = {}
+        self._file_values: Dict[str, Set[str]] = {}  # names in the files of the command line
         self._variables = self._read_variables()
 
     def classify(
@@ -147,8 +149,11 @@ class _Classification:
         params.sorted_params = self._count({**merged, **variables, **self._given, **declared})
         published = declared if not full_command else {**self._given, **declared}
         params.values = _plain_values(published, params.sorted_params)
+        self._add_read_paths()
         if self._facts.reads_unknown_variables:
             params.not_compared.append("environment variables with a computed name")
+        if self._facts.is_incomplete:
+            params.not_compared.append("settings that a long or invalid file reads")
         if self._facts.unknown_programs:
             params.not_compared.append("programs that the code starts")
         return params
@@ -156,16 +161,25 @@ class _Classification:
     def _read_variables(self) -> Variables:
         place = self._place
         environ = {**place.environ, **self._launch.given, **self._launch.launcher_variables}
-        if self._facts.loads_env_file:
-            for folder in (place.cwd, os.path.dirname(place.script)):
-                path = os.path.join(folder, ".env")
-                if os.path.isfile(path):
-                    content = read_regular_file(path, _MAX_ENV_FILE_BYTES)
-                    environ = {**parse_env_file(content.decode("utf-8", "replace")), **environ}
-                    self._params.parsed_files.add(path)
-                    break
+        for path in self._env_files():
+            content = read_regular_file(path, _MAX_ENV_FILE_BYTES)
+            values = parse_env_file(content.decode("utf-8", "replace"))
+            environ = {**environ, **values} if self._facts.env_file_wins else {**values, **environ}
+            self._params.parsed_files.add(path)
         self._environ = environ
         return select_variables(self._facts, environ, self._launch.given)
+
+    def _env_files(self) -> Iterator[str]:
+        """Return the files of variables that the code names. ``.env`` is searched upwards too."""
+        script_folder = os.path.dirname(self._place.script)
+        for name in dict.fromkeys(self._facts.env_files):
+            folders = [self._place.cwd, script_folder]
+            if name == ".env" and script_folder:
+                folders += list(map(str, PurePath(os.path.realpath(script_folder)).parents))
+            paths = (os.path.join(folder, name) for folder in folders)
+            path = next((path for path in paths if os.path.isfile(path)), None)
+            if path is not None:
+                yield path
 
     def _world_size(self) -> Optional[int]:
         """Return the number of processes: of the launcher, else of the scheduler, if the code
@@ -221,17 +235,28 @@ class _Classification:
         pairs = name_arguments(self._launch.arguments, self._facts.options)
         if self._facts.hydra is not None:
             pairs = [(self._name_group(name, text), text) for name, text in pairs]
-        for name, value in group_arguments(
-            [pair for pair in pairs if not (is_sweep and pair[0] in _MULTIRUN)]
-        ).items():
+        pairs = [pair for pair in pairs if not (is_sweep and pair[0] in _MULTIRUN)]
+        for name, value in group_arguments(pairs).items():
             texts = value if isinstance(value, list) else [value]
             remaining = [
                 text
                 for text in texts
-                if isinstance(text, bool) or not self._add_if_path(name, text)
+                if not (isinstance(text, str) and self._add_if_path(name, text))
             ]
             if remaining:
                 self._given[name] = remaining if len(remaining) > 1 else remaining[0]
+        self._add_order(pairs)
+
+    def _add_order(self, pairs: Sequence[Tuple[str, Text]]) -> None:
+        """Add a label for options before a configuration file that sets them too: some programs
+        let the last one win.
+        """
+        names = [_plain_name(name) for name, _ in pairs]
+        for place, (_, text) in enumerate(pairs):
+            values = self._file_values.get(text, ()) if isinstance(text, str) else ()
+            earlier = sorted({name for name in names[:place] if name in values})
+            if earlier:
+                self._params.labels["options_before_file"] = earlier
 
     def _name_group(self, name: str, text: Text) -> str:
         """Return the name of an override. One that selects a file of Hydra is no label."""
@@ -256,7 +281,7 @@ class _Classification:
         elif place.kind == path_roles.START:
             params.start.append(place)
         elif place.kind == path_roles.CONFIG and nested:
-            self._add_config_file(place.path, place.role)
+            self._file_values[text] = self._add_config_file(place.path, place.role)
         elif place.kind == path_roles.CONFIG:
             params.file_hashes[f"config:{place.role}"] = part_hash(
                 config_params(place.path, place.role)
@@ -265,14 +290,17 @@ class _Classification:
             self._add_output(name, text)
         return True
 
-    def _add_config_file(self, path: str, role: str, prefix: str = "") -> None:
-        """Add the values of a configuration file, those of paths to their parts."""
+    def _add_config_file(self, path: str, role: str, prefix: str = "") -> Set[str]:
+        """Add the values of a configuration file, those of paths to their parts. Return their
+        names.
+        """
         values = config_params(path, role)
         if not any(name.startswith("config:") for name in values):
             self._params.parsed_files.add(os.path.realpath(path))
         for name, value in values.items():
             if not (isinstance(value, str) and self._add_if_path(name, value, nested=False)):
                 self._from_files[f"{prefix}{name}"] = value
+        return {_plain_name(name) for name in values}
 
     def _add_output(self, name: str, text: str) -> None:
         """Add an output path. One from which the code reads may be an input as well."""
@@ -280,8 +308,7 @@ class _Classification:
             self._params.dropped[_plain_name(name)] = text
             return
         self._params.labels[_plain_name(name)] = text
-        path = os.path.join(self._cwd, text)
-        if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+        if _has_content(os.path.join(self._cwd, text)):
             self._params.not_compared.append(
                 f"the content of {mask_argument(_plain_name(name))[:60]}"
             )
@@ -311,12 +338,31 @@ class _Classification:
                 and name not in self._params.dropped
             ):
                 self._add_if_path(name, value)
-        if self._params.parsed_files - {os.path.join(self._cwd, ".env")}:
+        if self._params.parsed_files - set(self._env_files()):
             return
         paths = [path for path in dict.fromkeys(self._place.config_files) if os.path.isfile(path)]
         for path in paths if self._facts.hydra is None else ():
             stem = os.path.splitext(os.path.basename(path))[0]
             self._add_config_file(path, stem, f"{stem}." if len(paths) > 1 else "")
+
+    def _add_read_paths(self) -> None:
+        """State existing files and filled folders that the code reads by a constant path, and that
+        are no known input: a cache, a table beside the data.
+        """
+        known = {place.path for place in (*self._params.data, *self._params.start)}
+        known = {os.path.realpath(path) for path in (*known, *self._place.code_files)}
+        known |= self._params.parsed_files
+        folders = dict.fromkeys((self._cwd, os.path.dirname(self._place.script) or self._cwd))
+        for text in sorted(self._facts.read_texts):
+            for folder in folders:
+                path = os.path.realpath(os.path.join(folder, os.path.expanduser(text)))
+                if (
+                    not any(one == path or one.startswith(path + os.sep) for one in known)
+                    and not any(path.startswith(one + os.sep) for one in known)
+                    and _has_content(path)
+                ):
+                    self._params.not_compared.append(f"the content of {mask_argument(text)[:60]}")
+                    break
 
     def _defaults(self) -> Dict[str, Any]:
         """Return the values that the code uses for missing parameters."""
@@ -357,6 +403,17 @@ class _Classification:
             {_short_name(name): value for name, value in params.labels.items()}
         )
         return sorted_params
+
+
+def _has_content(path: str) -> bool:
+    """Return whether a path is a file, or a folder that is not empty."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is not None
+    except NotADirectoryError:
+        return os.path.isfile(path)
+    except (OSError, ValueError):
+        return False
 
 
 def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:

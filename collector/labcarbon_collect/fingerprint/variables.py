@@ -12,10 +12,11 @@ from labcarbon_collect.fingerprint.code_facts import NO_DEFAULT, CodeFacts
 
 PREFIX = "env."
 # Set by a launcher, a scheduler, the desktop or the machine: they place a run and do not configure
-# it.
+# it. The number of a task in a job array usually selects its work.
 _OF_THE_PLACE = re.compile(
     r"(GLOBAL_|LOCAL_|NODE_|GROUP_|ROLE_)?RANK|(LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|NODE_NAME|"
-    r"MASTER_(ADDR|PORT)|SLURM\w*|PBS_\w+|LSB_\w+|SGE_\w+|JOB_ID|OMPI_\w+|PMIX?_\w+|MPI_\w+|"
+    r"MASTER_(ADDR|PORT)|SLURM(?!_ARRAY_TASK_ID$)\w*|PBS_(?!ARRAY_?I)\w+|LSB_(?!JOBINDEX$)\w+|"
+    r"SGE_(?!TASK_ID$)\w+|JOB_ID|OMPI_\w+|PMIX?_\w+|MPI_\w+|"
     r"TORCHELASTIC_\w+|TORCH_NCCL_\w+|NCCL_\w+|GLOO_\w+|UCX_\w+|ACCELERATE_\w+|FSDP_\w+|"
     r"KUBERNETES_\w+|POD_\w+|"
     r"HOSTNAME|HOST|HOME|USER|LOGNAME|USERNAME|SHELL|TERM|COLUMNS|LINES|PATH|PWD|OLDPWD|TMPDIR|"

@@ -65,6 +65,48 @@ def test_declared_options_take_their_words() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("--learn 0.2", {"learning_rate": "0.2"}),
+        ("--le=0.2", {"le": "0.2"}),  # --learning-rate or --level
+        ("-l0.2", {"learning_rate": "0.2"}),
+        ("-l 1 --learning-rate 0.2", {"learning_rate": "0.2"}),
+        ("--drop 1 --drop 2", {"drop": ["1", "2"]}),
+        ("--scale", {"scale": True}),
+        ("--scale --no-scale", {"scale": False}),
+        ("--plain", {"fancy": False}),
+        ("--big", {"size": 10}),
+        ("--own 1 --own 2", {"own": ["1", "2"]}),
+        ("-vv", {"verbose": [True, True]}),
+        ("-vq", {"verbose": True, "quiet": True}),
+        ("--flip", {"flip": True}),
+        ("--keep", {"flip": False}),
+        ("-K", {"flip": False}),
+        ("--pair 1 2", {"pair": ["1", "2"]}),
+        ("--table a --table b", {"table": ["a", "b"]}),
+    ],
+)
+def test_words_count_as_their_parser_reads_them(words: str, given: dict[str, object]) -> None:
+    facts = facts_of(
+        "self.add('-l', '--learning-rate', type=float, default=0.1)\n"
+        "p.add_argument('--level')\n"
+        "p.add_argument('--drop', action='append')\n"
+        "p.add_argument('--scale', action=argparse.BooleanOptionalAction, default=True)\n"
+        "p.add_argument('--plain', dest='fancy', action='store_false', default=True)\n"
+        "p.add_argument('--big', dest='size', action='store_const', const=10)\n"
+        "p.add_argument('--own', action=Own)\n"
+        "p.add_argument('-v', '--verbose', action='count')\n"
+        "p.add_argument('-q', '--quiet', action='store_true')\n"
+        "@click.option('--flip/--keep', '-F/-K', default=False)\n"
+        "@click.option('--pair', nargs=2)\n"
+        "@click.option('--table', multiple=True)\n"
+        "def main(): pass\n"
+    )
+    found = group_arguments(name_arguments(words.split(), facts.options))
+    assert {name.lstrip("-"): value for name, value in found.items()} == given
+
+
+@pytest.mark.parametrize(
     ("source", "variables"),
     [
         ("os.environ['LR']", {"LR": NO_DEFAULT}),

@@ -1,9 +1,14 @@
-"""300 pairs of training runs, for measuring the detection of duplicates."""
+"""Pairs of training runs, for measuring the detection of duplicates: 300 pairs, and 100 held-out
+pairs, which were written by somebody who had not read the implementation.
+"""
 
 from tests.preflight.pairs import (
     argparse_pairs,
     configuration_pairs,
     environment_pairs,
+    heldout_arguments,
+    heldout_programs,
+    heldout_settings,
     hydra_pairs,
     launcher_pairs,
     mlflow_pairs,
@@ -19,4 +24,10 @@ PAIRS: tuple[Pair, ...] = (
     *launcher_pairs.PAIRS,
     *mlflow_pairs.PAIRS,
     *notebook_pairs.PAIRS,
+)
+
+HELD_OUT: tuple[Pair, ...] = (
+    *heldout_arguments.PAIRS,
+    *heldout_settings.PAIRS,
+    *heldout_programs.PAIRS,
 )

@@ -173,7 +173,9 @@ def execute(
 
 def is_data_named(started: Started, opened: Sequence[Path]) -> bool:
     """Return whether each data file in ``opened`` is named, or is in a folder that is named."""
-    configs = [path for path in opened if path.suffix in CONFIG_SUFFIXES]
+    configs = [
+        path for path in opened if path.suffix in CONFIG_SUFFIXES or path.name in CONFIG_SUFFIXES
+    ]
     named = set(_named_paths(started, configs))
     return all(
         path in named or any(parent in named for parent in path.parents)
