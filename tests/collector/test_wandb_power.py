@@ -1,0 +1,64 @@
+"""Energy from power samples: exact sums, gaps, and GPUs that appear and vanish."""
+
+from fractions import Fraction
+from random import Random
+
+from labcarbon_collect.wandb.power import gpu_powers, integrate
+
+S = 1_000_000
+
+
+def _samples(*rows: tuple[float, dict[int, float]]) -> list[tuple[int, dict[int, Fraction]]]:
+    return [(int(at * S), {gpu: Fraction(w) for gpu, w in powers.items()}) for at, powers in rows]
+
+
+def test_a_trapezoid_for_each_gpu() -> None:
+    energy = integrate(_samples((0, {0: 100, 1: 50}), (10, {0: 200, 1: 50})))
+    assert energy.by_gpu == {0: 1_500_000, 1: 500_000}
+    assert energy.intervals == [(0, 10 * S, 2_000_000)]
+
+
+def test_one_sample_is_no_energy() -> None:
+    assert integrate(_samples((0, {0: 100}))).intervals == []
+    assert integrate([]).intervals == []
+
+
+def test_gaps_are_not_filled() -> None:
+    rows = [(at, {0: 100}) for at in (0, 10, 20, 51, 61)]
+    energy = integrate(_samples(*rows))
+    assert energy.intervals == [(0, 20 * S, 2_000_000), (51 * S, 61 * S, 1_000_000)]
+    assert energy.gap_us == 31 * S
+    assert integrate(_samples(*rows[:3], (50, {0: 100}))).gap_us == 0
+
+
+def test_a_gpu_that_vanishes_makes_a_gap() -> None:
+    energy = integrate(_samples((0, {0: 1, 1: 1}), (10, {0: 1, 1: 1}), (20, {0: 1}), (30, {0: 1})))
+    assert energy.by_gpu == {0: 20_000, 1: 10_000}
+    assert energy.gap_us == 10 * S
+
+
+def test_intervals_of_minutes_add_up_to_the_exact_energy() -> None:
+    random = Random(7)
+    at, rows = 0.0, []
+    for _ in range(500):
+        at += random.uniform(10, 15)
+        rows.append((at, {0: random.uniform(50, 700), 1: random.uniform(50, 700)}))
+    samples = _samples(*rows)
+    energy = integrate(samples)
+    exact = sum(
+        (first[gpu] + second[gpu]) / 2 * (end - start) * 1000 / S
+        for (start, first), (end, second) in zip(samples, samples[1:], strict=False)
+        for gpu in (0, 1)
+    )
+    assert sum(mj for _, _, mj in energy.intervals) == round(exact)
+    assert abs(sum(energy.by_gpu.values()) - exact) <= 1
+    assert all(a[1] == b[0] for a, b in zip(energy.intervals, energy.intervals[1:], strict=False))
+    assert 90 < len(energy.intervals) < 120
+
+
+def test_only_the_power_of_whole_gpus_counts() -> None:
+    item = {
+        "gpu.0.powerWatts": 100, "gpu.process.0.powerWatts": 100, "gpu.0.powerPercent": 30,
+        "gpu.1.powerWatts": "NaN", "gpu.2.powerWatts": True, "gpu.3.powerWatts/l:other": 5,
+    }  # fmt: skip
+    assert gpu_powers(item) == {0: Fraction(100)}
