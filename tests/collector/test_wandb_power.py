@@ -1,6 +1,7 @@
 """Energy from power samples: exact sums, gaps, and GPUs that appear and vanish."""
 
 from fractions import Fraction
+from itertools import pairwise
 from random import Random
 
 from labcarbon_collect.wandb.power import gpu_powers, integrate
@@ -47,12 +48,12 @@ def test_intervals_of_minutes_add_up_to_the_exact_energy() -> None:
     energy = integrate(samples)
     exact = sum(
         (first[gpu] + second[gpu]) / 2 * (end - start) * 1000 / S
-        for (start, first), (end, second) in zip(samples, samples[1:], strict=False)
+        for (start, first), (end, second) in pairwise(samples)
         for gpu in (0, 1)
     )
     assert sum(mj for _, _, mj in energy.intervals) == round(exact)
     assert abs(sum(energy.by_gpu.values()) - exact) <= 1
-    assert all(a[1] == b[0] for a, b in zip(energy.intervals, energy.intervals[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(energy.intervals))
     assert 90 < len(energy.intervals) < 120
 
 
