@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,7 @@ def test_broken_folders_are_reported_and_the_others_imported(bring: Import, tmp_
     assert done.stdout.endswith("1 sent, 3 failed\n")
     run = Run.objects.get()
     assert (run.state, run.exit_code) == ("failed", 1)
+    assert bring("work").stdout.endswith("1 sent before, 3 failed\n")
 
 
 def test_the_commit_with_saved_changes_else_the_saved_program(
@@ -235,6 +237,22 @@ def test_an_interrupted_run_has_no_end_at_first(bring: Import, tmp_path: Path) -
     log.write_bytes(whole)
     assert bring("work").stdout == "1 sent\n"
     assert Run.objects.get().state == "finished"
+
+
+def test_a_resumed_run_is_one_run(bring: Import, tmp_path: Path) -> None:
+    body = """
+run = start(project="demo", id="resumed1", resume="allow", config={"lr": 0.1})
+run.log({"loss": STEP}, step=STEP)
+run.finish(exit_code=CODE)
+"""
+    work = tmp_path / "work"
+    first = wandb.execute(work, body.replace("STEP", "1").replace("CODE", "1"))
+    time.sleep(1)  # the names of the folders contain seconds
+    second = wandb.execute(work, body.replace("STEP", "2").replace("CODE", "0"))
+    assert first != second
+    done = bring("work")
+    assert (done.returncode, done.stdout) == (0, "1 sent\n"), done.stderr
+    assert (Run.objects.get().state, MetricPoint.objects.count()) == ("finished", 2)
 
 
 def test_without_the_package_the_command_says_what_to_install(

@@ -1,7 +1,8 @@
 """Energy of GPUs from the power samples of W&B's system metrics. Pure.
 
-Between two samples the power is linear (trapezoid), for each GPU by itself. A longer distance
-between samples than three times the usual one is a gap: its energy is unknown and not filled.
+Between two samples the power is linear (trapezoid), for each GPU by itself. A distance between
+samples of more than three times the usual one, or five minutes, is a gap: its energy is unknown
+and not filled.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from statistics import median_low
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 _POWER = re.compile(r"gpu\.(\d+)\.powerWatts")
-_GAP_FACTOR = 3
+_GAP_FACTOR, _MAX_STEP_US = 3, 300_000_000
+_MAX_WATTS = 3_000  # one card cannot draw more
 _MINUTE_US = 60_000_000
 _US_PER_S = 1_000_000
 Sample = Tuple[int, Mapping[int, Fraction]]  # µs UTC, GPU → watts
@@ -38,7 +40,7 @@ def gpu_powers(item: Mapping[str, Any]) -> Dict[int, Fraction]:
     for name, value in item.items():
         match = _POWER.fullmatch(name)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if match and is_number and 0 <= value < 1e6:
+        if match and is_number and 0 <= value <= _MAX_WATTS:
             powers[int(match[1])] = Fraction(value)
     return powers
 
@@ -54,7 +56,8 @@ def integrate(samples: Sequence[Sample]) -> GpuEnergy:
     energy = GpuEnergy()
     if not pairs:
         return energy
-    limit_us = _GAP_FACTOR * median_low([after[0] - before[0] for before, after in pairs])
+    usual_us = median_low([after[0] - before[0] for before, after in pairs])
+    limit_us = min(_GAP_FACTOR * usual_us, _MAX_STEP_US)
     totals: Dict[int, Fraction] = {}
     section = Fraction(0)
     sent_mj, open_us, end_us = 0, -1, -1
