@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from labcarbon_collect.cli import main
@@ -266,5 +267,9 @@ def test_energy_needs_a_node(bring: Import, tmp_path: Path) -> None:
     wandb.execute(tmp_path / "work", TRAINING)
     done = bring("work")
     assert (done.returncode, "energy not imported: name the node" in done.stdout) == (0, True)
+    unknown = bring("--node", f"{socket.gethostname()}={uuid4()}", "work")
+    assert unknown.returncode == 1
+    assert "This run belongs to no node" in unknown.stdout
+    assert Run.objects.get().state == "finished"
     run_until_idle(worker="test")
     assert not LedgerEntry.objects.exists()

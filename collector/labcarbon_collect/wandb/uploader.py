@@ -61,10 +61,10 @@ class RunUploader:
                 for name, step, value, at_us in points[start : start + _MAX_POINTS]
             ]
             self._call("POST", f"{path}metrics/", {"points": rows})
-        if energy is not None:
-            self._send_energy(path, energy, upload)
         if end is not None:
             self._call("PATCH", path, end)
+        if energy is not None:  # last, because the server may not know the node
+            self._send_energy(path, energy, upload)
         return upload
 
     def _send_energy(self, path: str, energy: GpuEnergy, upload: RunUpload) -> None:
