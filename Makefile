@@ -26,7 +26,8 @@ test: packages ## run all checks and tests in a fresh environment
 suite: environments # the tests alone; `make test` checks form and types beside them
 	@$(BIN)/python -m tests.run $(TESTS)
 
-environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow $(VENV)/.installed-pairs
+environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.installed-mlflow $(VENV)/.installed-pairs \
+  $(VENV)/.installed-wandb
 
 packages: # what the tests need from Debian, installed where that is allowed
 	@scripts/debian_packages.sh tests/debian-packages.txt
@@ -55,6 +56,8 @@ lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/mlflow.in -o requirements/mlflow.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/pairs.in -o requirements/pairs.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/wandb.in -o requirements/wandb.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
 schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml

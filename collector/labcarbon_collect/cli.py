@@ -29,6 +29,7 @@ COMMANDS: Tuple[Tuple[str, str], ...] = (
     ("scan", "find and hash checkpoints, models and datasets, and register them"),
     ("apply-plan", "execute an approved cleanup plan: move to the trash, restore, or delete"),
     ("import-sacct", "import the history of a Slurm cluster"),
+    ("import-wandb", "import offline run folders of W&B"),
     ("upload", "upload the spool one time, without a daemon"),
 )
 # Former name → current name (docs/compatibility.md).
