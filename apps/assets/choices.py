@@ -26,6 +26,8 @@ class EventKind(TextChoices):
 OPENING = (EventKind.PURCHASE, EventKind.SECOND_HAND)
 # These events do not change any figure.
 WEIGHTLESS = (EventKind.MOVE, EventKind.UPGRADE, EventKind.RETIRE)
+# The first of these events starts the service life.
+STARTING = (EventKind.DEPLOY, EventKind.LEND, EventKind.REPURPOSE)
 
 
 class Amortisation(TextChoices):
