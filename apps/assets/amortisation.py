@@ -220,7 +220,7 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
         return []
     hour, added = event.hour, event.total_ug or 0
     match event.kind:
-        case EventKind.PURCHASE | EventKind.SECOND_HAND:
+        case EventKind.PURCHASE | EventKind.SECOND_HAND | EventKind.LEASE:
             life.total_ug, life.anchor_ug = added, added
             life.end_of_life_ug, life.has_end_of_life = (
                 event.end_of_life_ug or 0,

@@ -66,7 +66,7 @@ def wrong(events: Sequence[Event]) -> str:
         if over:
             return "The asset is disposed of. Reverse the disposal first."
         match event.kind:
-            case EventKind.PURCHASE | EventKind.SECOND_HAND:
+            case EventKind.PURCHASE | EventKind.SECOND_HAND | EventKind.LEASE:
                 return "The asset has a purchase already. Correct the existing purchase instead."
             case EventKind.LEND if lent:
                 return "The asset is already lent at that time. Record its return first."

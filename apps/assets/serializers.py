@@ -12,8 +12,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.models import Lab
-from apps.assets.choices import Amortisation, AssetState, EventKind
+from apps.assets.choices import Amortisation, AssetState, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.services.events import MOST_ASSETS
 from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
 from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.catalog.choices import HardwareKind
@@ -78,6 +79,25 @@ class EventBody(StrictSerializer):
     counterpart = serializers.CharField(max_length=200, required=False, allow_blank=True)
     evidence = serializers.CharField(max_length=300, required=False, allow_blank=True)
     note = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    parts = serializers.ChoiceField(
+        choices=PartsAction.choices,
+        required=False,
+        help_text="disposal of a machine with parts: dispose of them too, or take them out",
+    )
+
+
+class BulkEventBody(StrictSerializer):
+    """One lifecycle event for many assets, recorded for all or none."""
+
+    assets = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=INT64_MAX),
+        allow_empty=False,
+        max_length=MOST_ASSETS,
+    )
+    event = EventBody()
+    preview = serializers.BooleanField(
+        required=False, default=False, help_text="true: return the effect and record nothing"
+    )
 
 
 class FactsBody(StrictSerializer):
@@ -183,7 +203,7 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
         fields = (
             "id", "kind", "at", "total_ug", *_PARTS, "includes_end_of_life", "source", "life_hours",
             "life_end_at", "amortisation", "project", "parent", "site", "counterpart", "evidence",
-            "note", "reverses", "reversed_by", "recorded_at",
+            "note", "reverses", "cause", "reversed_by", "recorded_at",
         )  # fmt: skip
 
     def get_at(self, event: LifecycleEvent) -> str:
@@ -202,6 +222,27 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
     def get_reversed_by(self, event: LifecycleEvent) -> int | None:
         undoing = getattr(event, "reversed_by", None)
         return undoing.pk if undoing else None
+
+
+class SumsReply(serializers.Serializer[Any]):
+    """Sums over assets with known embodied carbon and their parts, to date, µg."""
+
+    total_ug = serializers.IntegerField()
+    charged_ug = serializers.IntegerField()
+    written_off_ug = serializers.IntegerField()
+    balance_ug = serializers.IntegerField()
+
+
+class BulkEventReply(serializers.Serializer[Any]):
+    """The events of a bulk event, and the books before and after it.
+
+    ``events`` are those of the assets, without those that they cause at parts. A preview has none.
+    """
+
+    preview = serializers.BooleanField()
+    events = EventReply(many=True)
+    before = SumsReply()
+    after = SumsReply()
 
 
 Body = Mapping[str, Any]
@@ -241,7 +282,7 @@ def entry_of(lab: Lab, body: Body) -> Entry:
             "parent",
         ),
         site=_named(lab.sites.all(), "name", body.get("site"), "site"),
-        **{name: body.get(name, "") for name in ("counterpart", "evidence", "note")},
+        **{name: body.get(name, "") for name in ("counterpart", "evidence", "note", "parts")},
     )
 
 

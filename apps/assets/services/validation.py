@@ -6,7 +6,7 @@ from datetime import date
 from django.urls import reverse
 
 from apps.accounts.models import Lab, Project, User
-from apps.assets.choices import OPENING, Amortisation, EventKind
+from apps.assets.choices import OPENING, Amortisation, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
@@ -17,6 +17,7 @@ from apps.fleet.models import Device, Node, Site
 
 HOURS_PER_YEAR = 8_760
 MOST_UG = 10**15  # 1 000 t
+MOST_MASS_G = 10**7
 LONGEST_LIFE_HOURS = 100 * HOURS_PER_YEAR
 # Default planned life in years, by kind (see docs/assets.md).
 LIFE_YEARS = {
@@ -92,7 +93,7 @@ class Embodied:
 @dataclass(frozen=True)
 class Entry:
     """A lifecycle event to record. Values that its kind does not have stay empty (see
-    docs/assets.md).
+    docs/assets.md). ``parts``: what a disposal does with the parts of the asset (PartsAction).
     """
 
     kind: str
@@ -107,6 +108,9 @@ class Entry:
     counterpart: str = ""
     evidence: str = ""
     note: str = ""
+    parts: str = ""
+    end_of_life: str = ""
+    mass_g: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,15 @@ FIELDS_OF_KIND = {
         "site",
         "counterpart",
     },
+    EventKind.LEASE: {
+        "embodied",
+        "life_hours",
+        "amortisation",
+        "project",
+        "parent",
+        "site",
+        "counterpart",
+    },
     EventKind.DEPLOY: {"parent", "site"},
     EventKind.MOVE: {"parent", "site"},
     EventKind.TRANSFER: {"project"},
@@ -152,7 +165,7 @@ FIELDS_OF_KIND = {
     EventKind.LEND: {"project", "counterpart"},
     EventKind.RETURN: set(),
     EventKind.RETIRE: set(),
-    EventKind.DISPOSE: {"embodied", "counterpart"},
+    EventKind.DISPOSE: {"embodied", "counterpart", "parts", "end_of_life", "mass_g"},
 }
 
 
@@ -217,6 +230,9 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
         "parent",
         "site",
         "counterpart",
+        "parts",
+        "end_of_life",
+        "mass_g",
     ):
         if getattr(entry, name) and name not in allowed_fields:
             raise InvalidInput(
@@ -249,6 +265,16 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
 
 
 def _check_meaning(entry: Entry) -> None:
+    for name, choices in (("parts", PartsAction.values), ("end_of_life", EndOfLife.values)):
+        value = getattr(entry, name)
+        if value and value not in choices:
+            raise InvalidInput(
+                f"Unknown value {value[:40]!r}.", field=name, hint=f"Use {', '.join(choices)}."
+            )
+    if entry.mass_g is not None and not 0 < entry.mass_g <= MOST_MASS_G:
+        raise InvalidInput(
+            "Mass out of range.", field="mass", hint="Enter more than 0 and at most 10 000 kg."
+        )
     if entry.amortisation and entry.amortisation not in Amortisation.values:
         raise InvalidInput("Unknown amortisation.", field="amortisation", hint="Use linear or sci.")
     if entry.kind in OPENING and not 0 < (entry.life_hours or 0) <= LONGEST_LIFE_HOURS:
@@ -332,6 +358,8 @@ def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> Lifecycl
         counterpart=entry.counterpart,
         evidence=entry.evidence,
         note=entry.note,
+        end_of_life=entry.end_of_life,
+        mass_g=entry.mass_g,
         recorded_us=now,
         recorded_by=by,
         **columns,

@@ -32,6 +32,7 @@ from apps.dashboard.runs.runs_page import Sort
 from apps.fleet.selectors import sites_of
 
 PAGE_ROWS = 50
+UNDO_ROWS = 200  # events that one link can undo
 DEFAULT_SORT = "name"
 EMPTY = Book()
 BY_COLUMN = {"name": "name", "kind": "kind", "state": "state", "owner": "owner__name"}
@@ -83,6 +84,7 @@ class AssetsPage:
     before: str
     after: str
     csv: str
+    filter_query: str
     here: str
     any_assets: bool
 
@@ -179,6 +181,7 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
         last=before + len(page_ids),
         before=address(page=str(number - 1)) if number > 1 else "",
         after=address(page=str(number + 1)) if sums.assets > number * PAGE_ROWS else "",
+        filter_query=urlencode(filter_params),
         csv=reverse("assets-csv") + (f"?{urlencode(filter_params)}" if filter_params else ""),
         here=address(page=str(number)) if number > 1 else address(),
         any_assets=bool(sums.assets) or assets_of(lab).exists(),

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from apps.assets.choices import Amortisation, AssetState, EventKind
+from apps.assets.choices import Amortisation, AssetState, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.selectors import assets_of
 from apps.assets.services import (
     Draft,
     Embodied,
@@ -50,6 +51,7 @@ from apps.dashboard.assets.forms.fields import (
     site_field,
 )
 from apps.dashboard.assets.forms.purchase import PurchaseFields
+from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, PageForms, StartFields, TextField
 
 SOURCE_REQUIRED = "Enter the source, such as a data sheet, a study or an estimate."
@@ -75,6 +77,10 @@ class ChangeForm(AssetForm):
     title: ClassVar[str] = ""
     description: ClassVar[str] = ""
 
+    def concerned(self) -> list[Asset]:
+        """Return the assets that the form changes."""
+        return [self.asset]
+
     def change(self) -> Change:
         """Return the change that a valid form describes. Raises LabCarbonError."""
         raise NotImplementedError
@@ -93,7 +99,7 @@ class ChangeForm(AssetForm):
         try:
             return effect_of(
                 lab=self.visitor.lab,
-                assets=[self.asset],
+                assets=self.concerned(),
                 change=self.change().make,
                 now=self.visitor.now,
             )
@@ -113,15 +119,26 @@ class EventForm(ChangeForm, StartFields, ReasonFields):
         """Return the values of Entry that this kind of event has."""
         return {}
 
+    def entry(self) -> Entry:
+        """Return the event of a valid form."""
+        data = self.cleaned_data
+        return Entry(
+            EventKind(self.action),
+            self.start_us(),
+            evidence=data["evidence"],
+            note=data["note"],
+            **self.details(),
+        )
+
     def change(self) -> Change:
-        kind, data = EventKind(self.action), self.cleaned_data
-        entry = Entry(
-            kind, self.start_us(), evidence=data["evidence"], note=data["note"], **self.details()
-        )
         make = partial(
-            record, asset=self.asset, entry=entry, by=self.visitor.user, now=self.visitor.now
+            record,
+            asset=self.asset,
+            entry=self.entry(),
+            by=self.visitor.user,
+            now=self.visitor.now,
         )
-        return Change(make, f"{self.asset.name}: {kind.label.lower()}.")
+        return Change(make, f"{self.asset.name}: {EventKind(self.action).label.lower()}.")
 
 
 class DeployForm(EventForm):
@@ -233,8 +250,11 @@ class RetireForm(EventForm):
 class DisposeForm(EventForm):
     action = EventKind.DISPOSE
     title = "Dispose"
-    description = (
-        "Each part has its own book value. Dispose of each part, or move it to another machine."
+    parts = forms.ChoiceField(
+        label="Parts",
+        choices=[("", "Choose …"), *PartsAction.choices],
+        help_text="Each part has its own book value.",
+        error_messages={"required": "Choose what happens to the parts."},
     )
     counterpart = TextField(
         label="Recipient",
@@ -246,13 +266,24 @@ class DisposeForm(EventForm):
         label="End-of-life emissions (kg CO₂e)",
         help_text="Treatment and transport. Empty: unknown.",
     )
-    field_order = ("counterpart", "kg", *_DAYS, *_REASON)
+    field_order = ("parts", "counterpart", "kg", *_DAYS, *_REASON)
+
+    def __init__(self, visitor: Visitor, *args: Any, **context: Any) -> None:
+        super().__init__(visitor, *args, **context)
+        disposed = [asset.pk for asset in self.concerned()]
+        left = assets_of(visitor.lab).filter(parent__in=disposed).exclude(pk__in=disposed)
+        if not left.exists():
+            del self.fields["parts"]
 
     def details(self) -> dict[str, Any]:
         data = self.cleaned_data
         source = data["evidence"] or data["counterpart"]
         embodied = None if data["kg"] is None else Embodied(data["kg"], source=source)
-        return {"embodied": embodied, "counterpart": data["counterpart"]}
+        return {
+            "embodied": embodied,
+            "counterpart": data["counterpart"],
+            "parts": data.get("parts", ""),
+        }
 
 
 class UpgradeForm(ChangeForm, StartFields, ReasonFields):
