@@ -12,10 +12,17 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.models import Lab
-from apps.assets.choices import Amortisation, AssetState, EventKind, PartsAction
+from apps.assets.choices import Amortisation, AssetState, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.events import MOST_ASSETS
-from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
+from apps.assets.services.validation import (
+    MOST_MASS_G,
+    Draft,
+    Embodied,
+    Entry,
+    Facts,
+    default_life_hours,
+)
 from apps.assets.spreadsheets.catalog_match import Matcher
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
@@ -79,6 +86,16 @@ class EventBody(StrictSerializer):
     counterpart = serializers.CharField(max_length=200, required=False, allow_blank=True)
     evidence = serializers.CharField(max_length=300, required=False, allow_blank=True)
     note = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    end_of_life = serializers.ChoiceField(
+        choices=EndOfLife.choices, required=False, help_text="disposal: how it left the lab"
+    )
+    mass_g = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_MASS_G,
+        help_text="disposal: with the default factor of its end of life, if there is one",
+    )
     parts = serializers.ChoiceField(
         choices=PartsAction.choices,
         required=False,
@@ -203,7 +220,7 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
         fields = (
             "id", "kind", "at", "total_ug", *_PARTS, "includes_end_of_life", "source", "life_hours",
             "life_end_at", "amortisation", "project", "parent", "site", "counterpart", "evidence",
-            "note", "reverses", "cause", "reversed_by", "recorded_at",
+            "note", "end_of_life", "mass_g", "reverses", "cause", "reversed_by", "recorded_at",
         )  # fmt: skip
 
     def get_at(self, event: LifecycleEvent) -> str:
@@ -282,7 +299,11 @@ def entry_of(lab: Lab, body: Body) -> Entry:
             "parent",
         ),
         site=_named(lab.sites.all(), "name", body.get("site"), "site"),
-        **{name: body.get(name, "") for name in ("counterpart", "evidence", "note", "parts")},
+        **{
+            name: body.get(name, "")
+            for name in ("counterpart", "evidence", "note", "parts", "end_of_life")
+        },
+        mass_g=body.get("mass_g"),
     )
 
 
@@ -317,7 +338,7 @@ def draft_of(lab: Lab, body: Body) -> Draft:
     facts = facts_of(lab, body)
     opening_body: Body = body["opening"]
     opening = entry_of(lab, {"life_hours": default_life_hours(facts.kind), **opening_body})
-    if opening_body["kind"] == EventKind.PURCHASE and "embodied" not in opening_body:
+    if opening_body["kind"] != EventKind.SECOND_HAND and "embodied" not in opening_body:
         names = (facts.model.name,) if facts.model else ()
         known = Matcher(lab).known(facts.kind, names, "", None)
         opening = replace(opening, embodied=known.embodied)

@@ -28,6 +28,8 @@ class Step:
     who: Party = None  # new owner, or borrower
     contains_end_of_life: bool | None = None
     end_of_life: int | None = None  # stated separately
+    left_as: str = ""  # disposal
+    grams: int | None = None  # disposal
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class State:
 
 
 STARTS = {"deploy", "lend", "repurpose"}
-OPENINGS = {"purchase", "second_hand"}
+RECYCLING_UG_PER_G = Fraction("4685.68")  # DESNZ 2025, WEEE, open-loop: 4.68568 kg per tonne
 
 
 def changes_figures(step: Step) -> bool:
@@ -133,7 +135,7 @@ class Books:
         steps = [step for step in self.life.steps if changes_figures(step)]
         opening = steps[0]
         if opening.carbon is not None:
-            self.booked.append((opening.hour, opening.carbon, opening.who, "3.2"))
+            self.booked.append((opening.hour, opening.carbon, opening.who, self._category()))
         state = State(
             left=Fraction(opening.carbon or 0),
             planned=opening.life,
@@ -151,6 +153,9 @@ class Books:
                 return
             if state.since >= 0:
                 self._pass(state, step.hour, following.hour if following else FOREVER)
+
+    def _category(self) -> str:
+        return "3.8" if self.life.steps[0].kind == "lease" else "3.2"
 
     def _spent(self, state: State, hour: int) -> Fraction:
         """Return the part of the amount of the interval that time has used up."""
@@ -181,7 +186,7 @@ class Books:
 
     def _repair(self, state: State, step: Step) -> None:
         hour, carbon = step.hour, step.carbon or 0
-        self.booked.append((hour, carbon, state.owner, "3.2"))
+        self.booked.append((hour, carbon, state.owner, self._category()))
         if state.since >= 0 and hour >= state.end:
             self.rows.append(Row(hour, hour + 1, Fraction(carbon), state.owner, "held"))
         elif state.since >= 0 and state.method == "sci":
@@ -207,10 +212,12 @@ class Books:
             state.kept = Fraction(0)
 
     def _end_of_life(self, opening: Step, step: Step, owner: Party) -> None:
-        known = opening.contains_end_of_life
-        if step.carbon is None or known is None or (known and not opening.end_of_life):
+        known, carbon = opening.contains_end_of_life, step.carbon
+        if carbon is None and step.left_as == "recycled" and step.grams is not None:
+            carbon = floor(RECYCLING_UG_PER_G * step.grams + Fraction(1, 2))
+        if carbon is None or known is None or (known and not opening.end_of_life):
             return
-        actual = step.carbon - (opening.end_of_life or 0)
+        actual = carbon - (opening.end_of_life or 0)
         self.rows.append(Row(step.hour, step.hour + 1, Fraction(actual), owner, "end_of_life"))
         self.booked.append((step.hour, actual, owner, "3.5"))
 

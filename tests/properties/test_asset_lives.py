@@ -46,7 +46,7 @@ YEARS = [int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) // 3600 for year in r
 FIRST, LAST = YEARS[0], YEARS[-1] + 24 * 300
 NOW = (LAST + 24) * HOUR
 PROJECTS = ("vision", "nlp", "speech")
-CATEGORIES = ("3.2", "3.5")
+CATEGORIES = ("3.2", "3.5", "3.8")
 KINDS = ("gpu", "server", "storage", "laptop")
 
 
@@ -102,7 +102,7 @@ def _life(dice: random.Random, devices: list[list[UseDay]]) -> Life:
         hours[0] = dice.randrange(FIRST, FIRST + 9_000)
         hours = sorted(set(hours))
     opening = Step(
-        dice.choice(("purchase", "purchase", "second_hand")),
+        dice.choice(("purchase", "purchase", "second_hand", "lease")),
         hours[0],
         carbon,
         life=dice.choice((500, 9_000, 26_280, 35_040)) + dice.randrange(300),
@@ -143,7 +143,13 @@ def _life(dice: random.Random, devices: list[list[UseDay]]) -> Life:
                     kind, hour, end=end if not method else dice.choice((None, end)), method=method
                 )
             case "dispose":
-                step = Step(kind, hour, dice.choice((None, dice.randrange(10**10))))
+                step = Step(
+                    kind,
+                    hour,
+                    dice.choice((None, None, dice.randrange(10**10))),
+                    left_as=dice.choice(("", "recycled", "recycled", "resold", "stolen")),
+                    grams=dice.choice((None, dice.randrange(1, 10**6))),
+                )
             case _:
                 step = Step(kind, hour)
         lent = kind == "lend" or (lent and kind != "return")
@@ -178,6 +184,8 @@ def _entry(step: Step, projects: dict[str, Project]) -> Entry:
         life_end_us=None if step.end is None else step.end * HOUR,
         amortisation=step.method,
         project=projects[step.who] if step.who else None,
+        end_of_life=step.left_as,
+        mass_g=step.grams,
         counterpart="Ministry" if step.kind == "lend" and step.who is None else "",
     )
 
@@ -335,7 +343,8 @@ def test_the_lives_contain_what_people_do() -> None:
     lives = [_life(dice, days) for _ in range(LIVES)]
     steps = [step for life in lives for step in life.steps]
     assert {step.kind for step in steps} == {
-        "purchase", "second_hand", "deploy", "move", "transfer", "repurpose", "repair", "upgrade",
+        "purchase", "second_hand", "lease", "deploy", "move", "transfer", "repurpose", "repair",
+        "upgrade",
         "life_change", "lend", "return", "retire", "dispose",
     }  # fmt: skip
     assert {step.method for step in steps} == {"", "linear", "sci"}

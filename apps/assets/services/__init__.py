@@ -4,10 +4,17 @@ from apps.assets.services.events import correct_opening, record, record_many, re
 from apps.assets.services.meters import set_meter, store
 from apps.assets.services.register import describe, register, register_many
 from apps.assets.services.upgrade import upgrade
-from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
+from apps.assets.services.validation import (
+    Draft,
+    Embodied,
+    Entry,
+    Facts,
+    closing_entries,
+    default_life_hours,
+)
 
 __all__ = [
-    "Draft", "Embodied", "Entry", "Facts", "correct_opening", "default_life_hours", "describe",
-    "record", "record_many", "register", "register_many", "reverse", "set_meter", "standing_rows",
-    "store", "upgrade",
+    "Draft", "Embodied", "Entry", "Facts", "closing_entries", "correct_opening",
+    "default_life_hours", "describe", "record", "record_many", "register", "register_many",
+    "reverse", "set_meter", "standing_rows", "store", "upgrade",
 ]  # fmt: skip

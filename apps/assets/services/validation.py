@@ -8,6 +8,7 @@ from django.urls import reverse
 from apps.accounts.models import Lab, Project, User
 from apps.assets.choices import OPENING, Amortisation, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.treatment import treatment_of, treatment_ug
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.core.errors import InvalidInput
@@ -261,7 +262,54 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
     _check_meaning(entry)
     if entry.embodied is not None:
         _check_embodied(entry.embodied)
-    return entry
+    return with_default_treatment(entry)
+
+
+def with_default_treatment(entry: Entry) -> Entry:
+    """Return a disposal with the emissions of its end of life.
+
+    An entered value has precedence. Without a mass or a published factor it stays without one.
+    """
+    treatment = treatment_of(entry.end_of_life)
+    if entry.embodied is not None or treatment is None or entry.mass_g is None:
+        return entry
+    total_ug = treatment_ug(treatment, entry.mass_g)
+    return replace(entry, embodied=Embodied(total_ug, source=treatment.source))
+
+
+def closing_entries(
+    *,
+    retired_us: int | None = None,
+    ended_us: int | None = None,
+    end_of_life: str = "",
+    mass_g: int | None = None,
+    counterpart: str = "",
+    evidence: str = "",
+) -> tuple[Entry, ...]:
+    """Return the events that end the life of an asset, for :class:`Draft`.
+
+    For registers of hardware that is retired, sold or stolen already. ``retired_us``: it was taken
+    out of use. ``ended_us``: it left the lab, as ``end_of_life`` (EndOfLife) says.
+    """
+    entries = []
+    if retired_us is not None:
+        entries.append(Entry(EventKind.RETIRE, retired_us))
+    if ended_us is not None:
+        entries.append(
+            Entry(
+                EventKind.DISPOSE,
+                ended_us,
+                counterpart=counterpart,
+                evidence=evidence,
+                end_of_life=end_of_life,
+                mass_g=mass_g,
+            )
+        )
+    elif end_of_life or mass_g is not None:
+        raise InvalidInput(
+            "An end of life needs a date.", field="at", hint="Enter the day, or leave both empty."
+        )
+    return tuple(entries)
 
 
 def _check_meaning(entry: Entry) -> None:

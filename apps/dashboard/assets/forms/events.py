@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from apps.assets.choices import Amortisation, AssetState, EventKind, PartsAction
+from apps.assets.choices import Amortisation, AssetState, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.selectors import assets_of
 from apps.assets.services import (
@@ -25,7 +25,7 @@ from apps.assets.services import (
     store,
     upgrade,
 )
-from apps.assets.services.validation import HOURS_PER_YEAR
+from apps.assets.services.validation import HOURS_PER_YEAR, MOST_MASS_G
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import match
@@ -262,11 +262,20 @@ class DisposeForm(EventForm):
         max_length=200,
         widget=forms.TextInput({"placeholder": "Recycler, buyer"}),
     )
+    end_of_life = forms.ChoiceField(
+        label="End of life", choices=[("", "Unknown"), *EndOfLife.choices], required=False
+    )
+    mass_kg = NumberField(
+        label="Mass (kg)",
+        max_value=MOST_MASS_G // 1000,
+        help_text="Recycled: the default emissions are 4.69 g CO₂e per kg.",
+    )
     kg = KilogramField(
         label="End-of-life emissions (kg CO₂e)",
-        help_text="Treatment and transport. Empty: unknown.",
+        help_text="Treatment and transport. Empty: the default, if there is one.",
     )
-    field_order = ("parts", "counterpart", "kg", *_DAYS, *_REASON)
+    service_fields: ClassVar[dict[str, str]] = {**AssetForm.service_fields, "mass": "mass_kg"}
+    field_order = ("parts", "end_of_life", "mass_kg", "counterpart", "kg", *_DAYS, *_REASON)
 
     def __init__(self, visitor: Visitor, *args: Any, **context: Any) -> None:
         super().__init__(visitor, *args, **context)
@@ -283,6 +292,8 @@ class DisposeForm(EventForm):
             "embodied": embodied,
             "counterpart": data["counterpart"],
             "parts": data.get("parts", ""),
+            "end_of_life": data["end_of_life"],
+            "mass_g": None if data["mass_kg"] is None else int(data["mass_kg"] * 1000),
         }
 
 

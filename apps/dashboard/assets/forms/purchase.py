@@ -36,6 +36,8 @@ from apps.dashboard.assets.new_asset_page import Offers, offers
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, StartFields, TextField
 
+_KINDS = {"used": EventKind.SECOND_HAND, "leased": EventKind.LEASE}
+
 
 class PurchaseFields(AssetForm, StartFields, ReasonFields):
     """Fields for how an asset was purchased; inherited by page forms. ``opening`` reads them."""
@@ -81,8 +83,8 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         label="End of life (kg CO₂e)", help_text="Part of the total, if stated separately."
     )
     condition = forms.ChoiceField(
-        label="Condition",
-        choices=[("new", "New"), ("used", "Second-hand")],
+        label="Acquired as",
+        choices=[("new", "New"), ("used", "Second-hand"), ("leased", "Leased")],
         widget=forms.RadioSelect,
         required=False,
         initial="new",
@@ -266,7 +268,7 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         data = self.cleaned_data
         is_used = data["condition"] == "used"
         return Entry(
-            EventKind.SECOND_HAND if is_used else EventKind.PURCHASE,
+            _KINDS.get(data["condition"], EventKind.PURCHASE),
             self.start_us(),
             embodied=self._second_hand(self._life_hours("first_life_years"))
             if is_used
