@@ -123,7 +123,10 @@ def _details(entry: LifecycleEvent) -> str:
         case EventKind.DISPOSE:
             kind = EndOfLife(entry.end_of_life).label.lower() if entry.end_of_life else ""
             mass = "" if entry.mass_g is None else f"{entry.mass_g / 1000:g} kg"
-            return ", ".join(part for part in (kind, mass, f"to {who}" if who else "") if part)
+            how = ", ".join(part for part in (kind, mass) if part)
+            return " ".join(
+                part for part in (f"({how})" if how else "", who and f"to {who}") if part
+            )
     return ""
 
 

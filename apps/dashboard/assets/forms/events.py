@@ -50,7 +50,7 @@ from apps.dashboard.assets.forms.fields import (
     parent_field,
     site_field,
 )
-from apps.dashboard.assets.forms.purchase import PurchaseFields
+from apps.dashboard.assets.forms.purchase import CONDITIONS, PurchaseFields
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, PageForms, StartFields, TextField
 
@@ -518,8 +518,11 @@ CHANGE_FORMS: tuple[type[ChangeForm], ...] = (*EVENT_FORMS, ReverseForm, Opening
 def initial_values(asset: Asset) -> dict[str, dict[str, Any]]:
     """Return the initial values of the forms of an asset's page, by action."""
     model_name = asset.model.name if asset.model else ""
+    openings = LifecycleEvent.objects.filter(asset=asset, kind__in=CONDITIONS, reversed_by=None)
+    kind = openings.values_list("kind", flat=True).first()
+    condition = CONDITIONS[EventKind(kind)] if kind else "new"
     return {
-        OpeningForm.action: {"model_name": model_name},
+        OpeningForm.action: {"model_name": model_name, "condition": condition},
         DescribeForm.action: {
             "name": asset.name,
             "kind": asset.kind,

@@ -36,7 +36,8 @@ from apps.dashboard.assets.new_asset_page import Offers, offers
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, StartFields, TextField
 
-_KINDS = {"used": EventKind.SECOND_HAND, "leased": EventKind.LEASE}
+# Values of ``condition``; a purchase of a new asset is "new".
+CONDITIONS = {EventKind.SECOND_HAND: "used", EventKind.LEASE: "leased"}
 
 
 class PurchaseFields(AssetForm, StartFields, ReasonFields):
@@ -268,7 +269,10 @@ class PurchaseFields(AssetForm, StartFields, ReasonFields):
         data = self.cleaned_data
         is_used = data["condition"] == "used"
         return Entry(
-            _KINDS.get(data["condition"], EventKind.PURCHASE),
+            next(
+                (kind for kind, value in CONDITIONS.items() if value == data["condition"]),
+                EventKind.PURCHASE,
+            ),
             self.start_us(),
             embodied=self._second_hand(self._life_hours("first_life_years"))
             if is_used
