@@ -23,7 +23,7 @@ from apps.assets.amortisation import (
     embodied_total_ug,
     second_hand_ug,
 )
-from apps.assets.choices import Amortisation, ChargeKind, EventKind
+from apps.assets.choices import OPENING, Amortisation, ChargeKind, EventKind
 from apps.assets.lifecycle import Event, active_events
 from apps.core.units import END_HOUR, UG_PER_KG
 
@@ -42,11 +42,7 @@ metered_times = st.one_of(
     ),
 )
 ways = st.sampled_from(["", *Amortisation.values])
-KINDS = [
-    kind
-    for kind in EventKind.values
-    if kind not in {EventKind.PURCHASE, EventKind.SECOND_HAND, EventKind.REVERSAL}
-]
+KINDS = [kind for kind in EventKind.values if kind not in {*OPENING, EventKind.REVERSAL}]
 
 
 @st.composite
@@ -56,7 +52,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
     opening = Event(
         1,
         draw(hours),
-        draw(st.sampled_from([EventKind.PURCHASE, EventKind.SECOND_HAND])),
+        draw(st.sampled_from(OPENING)),
         total_ug=draw(amounts) + (part or 0),
         end_of_life_ug=part,
         includes_end_of_life=True
