@@ -5,8 +5,9 @@ Embodied carbon is integer µg CO2e. Time is whole UTC hours. At every hour and 
 exact for any order of events.
 
 Linear (default): ``TE × dt / life``. SCI (ISO/IEC 21031:2024): ``M = TE × (TiR / EL) × (RR /
-ToR)``: time reserved over expected life, resources reserved over total. The amount for unreserved
-time stays in the balance until the end of life.
+ToR)``: time reserved over expected life, resources reserved over total. The amount for unused time
+of a metered asset stays in the balance until the end of life. Without a meter the owner reserves
+all time.
 """
 
 from bisect import bisect_right
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar
 
-from apps.assets.choices import WEIGHTLESS, Amortisation, ChargeKind, EventKind
-from apps.assets.lifecycle import Event
+from apps.assets.choices import STARTING, Amortisation, ChargeKind, EventKind
+from apps.assets.lifecycle import Event, is_weightless
 from apps.core.units import END_HOUR, largest_remainder, prorated
 
 NOBODY_KNOWN = 0  # project id in parts of use: project unknown
@@ -35,6 +36,14 @@ class Use:
     capacity: int
     measured: int
     parts: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Metered:
+    """``[from_hour, to_hour)`` in which an asset has a meter."""
+
+    from_hour: int
+    to_hour: int = END_HOUR
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class Account:
         return self.total_ug - self.charged_ug - self.written_off_ug
 
 
-Interval = TypeVar("Interval", Use, Spread)
+Interval = TypeVar("Interval", Use, Spread, Metered)
 
 
 class _Timeline(Generic[Interval]):
@@ -137,11 +146,18 @@ class _Life:
             return self.anchor_ug
         return self.anchor_ug * (hour - self.anchor_hour) // (self.end_hour - self.anchor_hour)
 
+    def start(self, hour: int) -> None:
+        """Start the service life, unless it started before."""
+        if not self.is_started:
+            self.is_started, self.anchor_hour = True, hour
+            self.end_hour = hour + max(1, self.life_hours)
+
     def balance(self, hour: int) -> int:
         return self.anchor_ug - self.elapsed(hour) + self.deferred_ug
 
-    def anchored(self, hour: int, end_hour: int, added_ug: int = 0) -> None:
-        self.anchor_ug = self.balance(hour) + added_ug
+    def anchored(self, hour: int, end_hour: int) -> None:
+        """Spread the whole balance over ``[hour, end_hour)``."""
+        self.anchor_ug = self.balance(hour)
         self.anchor_hour, self.end_hour, self.deferred_ug = hour, end_hour, 0
 
 
@@ -150,7 +166,7 @@ def charges(
     uses: Sequence[Use],
     spreads: Sequence[Spread] = (),
     *,
-    metered: bool = False,
+    metered: Sequence[Metered] = (),
     since: int = 0,
 ) -> list[Charge]:
     """Return all charges and write-offs of an asset.
@@ -158,19 +174,19 @@ def charges(
     The rows are disjoint or differ in kind or project.
 
     ``events`` are active and in order (see :func:`apps.assets.lifecycle.active_events`). ``uses``
-    are disjoint. Outside them a metered asset counts as unmeasured, and an asset without a meter as
-    reserved by its owner. ``since``: return only rows that start at or after this hour. Earlier
-    ``uses`` may then be missing, unless the asset was ever charged by use (SCI).
+    and ``metered`` are disjoint. Outside ``uses``, time with a meter counts as unmeasured, and time
+    without a meter as reserved by the owner. ``since``: return only rows that start at or after
+    this hour. Earlier ``uses`` may then be missing, unless the asset was ever charged by use (SCI).
     """
     life, charges_ = _Life(), list[Charge]()
-    by_use, by_spread = _Timeline(uses), _Timeline(spreads)
+    by_use, by_spread, by_meter = _Timeline(uses), _Timeline(spreads), _Timeline(metered)
     for event, following in pairwise(
-        [*(event for event in events if event.kind not in WEIGHTLESS), None]
+        [*(event for event in events if not is_weightless(event)), None]
     ):
         assert event is not None
         charges_ += _applied(life, event)
         until = following.hour if following else END_HOUR
-        charges_ += _passed(life, max(event.hour, since), until, by_use, by_spread, metered)
+        charges_ += _passed(life, max(event.hour, since), until, by_use, by_spread, by_meter)
     return [charge for charge in charges_ if charge.amount_ug and charge.from_hour >= since]
 
 
@@ -204,7 +220,7 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
         return []
     hour, added = event.hour, event.total_ug or 0
     match event.kind:
-        case EventKind.PURCHASE | EventKind.SECOND_HAND:
+        case EventKind.PURCHASE | EventKind.SECOND_HAND | EventKind.LEASE:
             life.total_ug, life.anchor_ug = added, added
             life.end_of_life_ug, life.has_end_of_life = (
                 event.end_of_life_ug or 0,
@@ -216,15 +232,12 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
                 event.amortisation or Amortisation.LINEAR,
             )
         case EventKind.DEPLOY if not life.is_started:
-            life.is_started, life.anchor_hour, life.end_hour = (
-                True,
-                hour,
-                hour + max(1, life.life_hours),
-            )
+            life.start(hour)
         case EventKind.TRANSFER:
             life.owner_id = event.project_id
         case EventKind.LEND:
             life.lent, life.borrower_id = True, event.project_id
+            life.start(hour)
         case EventKind.RETURN:
             life.lent, life.borrower_id = False, None
         case EventKind.LIFE_CHANGE | EventKind.REPURPOSE:
@@ -239,20 +252,34 @@ def _applied(life: _Life, event: Event) -> list[Charge]:
 
 
 def _change_life(life: _Life, event: Event) -> None:
+    """Set another planned end, or another amortisation.
+
+    Without either, the amount for unused time (SCI) does not change.
+    """
+    is_other = bool(event.amortisation) and event.amortisation != life.amortisation
     life.amortisation = event.amortisation or life.amortisation
     end_hour = event.life_end_hour or life.end_hour
-    if not life.is_started:
-        life.life_hours = max(1, end_hour - event.hour) if event.life_end_hour else life.life_hours
-    elif end_hour > event.hour:
-        life.anchored(event.hour, end_hour)
+    if life.is_started:
+        if end_hour > event.hour and (event.life_end_hour or is_other):
+            life.anchored(event.hour, end_hour)
+        return
+    if event.life_end_hour:
+        life.life_hours = max(1, end_hour - event.hour)
+    if event.kind in STARTING:
+        life.start(event.hour)
 
 
 def _repaired(life: _Life, hour: int, added_ug: int) -> list[Charge]:
+    """Add embodied carbon to the amount for the remaining life.
+
+    The amount for unused time (SCI) does not change.
+    """
     life.total_ug += added_ug
     if not life.is_started:
         life.anchor_ug += added_ug
     elif life.end_hour > hour:
-        life.anchored(hour, life.end_hour, added_ug)
+        life.anchor_ug += added_ug - life.elapsed(hour)
+        life.anchor_hour = hour
     else:  # past the planned end: no remaining life to spread it over
         return [Charge(hour, hour + 1, added_ug, life.owner_id, ChargeKind.RESERVED)]
     return []
@@ -291,36 +318,41 @@ def _passed(
     end: int,
     uses: _Timeline[Use],
     spreads: _Timeline[Spread],
-    metered: bool,
+    metered: _Timeline[Metered],
 ) -> Iterator[Charge]:
     """Yield the charges from ``start`` to ``end``, a period without events."""
     if life.over or not life.is_started:
         return
     stop = min(end, life.end_hour)
-    for low, high in _pieces(max(start, life.anchor_hour), stop, uses, spreads):
-        amount = life.elapsed(high) - life.elapsed(low)
-        for project_id, kind, part in _shared(life, amount, uses.at(low), metered):
+    for low, high in _pieces(max(start, life.anchor_hour), stop, uses, spreads, metered):
+        amount, has_meter = life.elapsed(high) - life.elapsed(low), metered.at(low) is not None
+        for project_id, kind, part in _shared(life, amount, uses.at(low), has_meter):
             if kind in _UNUSED and life.amortisation == Amortisation.SCI:
                 life.deferred_ug += part
             else:
                 yield from _split_by_spread(Charge(low, high, part, project_id, kind), spreads)
     if life.end_hour <= end and start <= life.end_hour and life.deferred_ug:
-        kind = ChargeKind.IDLE if metered else ChargeKind.RESERVED
-        yield from _split_by_spread(
-            Charge(life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, kind), spreads
+        charge = Charge(
+            life.end_hour, life.end_hour + 1, life.deferred_ug, life.owner_id, ChargeKind.IDLE
         )
+        yield from _split_by_spread(charge, spreads)
         life.deferred_ug = 0
 
 
-_UNUSED = (ChargeKind.IDLE, ChargeKind.UNMEASURED, ChargeKind.RESERVED)
+_UNUSED = (ChargeKind.IDLE, ChargeKind.UNMEASURED)
 
 
 def _pieces(
-    start: int, stop: int, uses: _Timeline[Use], spreads: _Timeline[Spread]
+    start: int,
+    stop: int,
+    uses: _Timeline[Use],
+    spreads: _Timeline[Spread],
+    metered: _Timeline[Metered],
 ) -> Iterator[tuple[int, int]]:
     if start >= stop:
         return iter(())
-    return pairwise(sorted({start, stop, *uses.edges(start, stop), *spreads.edges(start, stop)}))
+    edges = (*uses.edges(start, stop), *spreads.edges(start, stop), *metered.edges(start, stop))
+    return pairwise(sorted({start, stop, *edges}))
 
 
 def _shared(

@@ -20,6 +20,8 @@ from apps.assets.serializers import (
     AssetBody,
     AssetDetail,
     AssetReply,
+    BulkEventBody,
+    BulkEventReply,
     EventBody,
     EventReply,
     FactsBody,
@@ -29,6 +31,7 @@ from apps.assets.serializers import (
     facts_of,
 )
 from apps.assets.services import describe, record, register, reverse
+from apps.assets.services.bulk_effect import record_with_effect
 from apps.assets.services.charges import as_charge, events_of
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import now_us
@@ -199,6 +202,38 @@ class EventsView(ReadOrWrite):
             now=now_us(),
         )
         return Response(EventReply(row).data, status=201)
+
+
+class BulkEventsView(APIView):
+    permission_classes = (require("assets:write"),)
+
+    @extend_schema(
+        request=BulkEventBody,
+        responses={200: BulkEventReply, 201: BulkEventReply},
+        operation_id="assets_events_record",
+    )
+    def post(self, request: Request) -> Response:
+        """Record one event for many assets, all or none. ``preview`` records nothing."""
+        who = caller(request)
+        body = BulkEventBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        numbers = set(body.validated_data["assets"])
+        assets = list(
+            Asset.objects.filter(lab=who.lab, pk__in=numbers).select_related("lab", "parent")
+        )
+        if len(assets) != len(numbers):
+            raise NotFound("Some of these assets do not exist in this lab.")
+        is_preview = body.validated_data["preview"]
+        result = record_with_effect(
+            assets=assets,
+            entry=entry_of(who.lab, body.validated_data["event"]),
+            by=who.user,
+            now=now_us(),
+            is_preview=is_preview,
+        )
+        data = {"preview": is_preview, "events": result.events}
+        data |= {"before": result.before, "after": result.after}
+        return Response(BulkEventReply(data).data, status=200 if is_preview else 201)
 
 
 class EventReversalView(APIView):

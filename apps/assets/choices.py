@@ -8,6 +8,7 @@ class EventKind(TextChoices):
 
     PURCHASE = "purchase", "Purchased"
     SECOND_HAND = "second_hand", "Purchased second-hand"
+    LEASE = "lease", "Leased"
     DEPLOY = "deploy", "Put into use"
     MOVE = "move", "Moved"
     TRANSFER = "transfer", "Changed owner"
@@ -23,9 +24,29 @@ class EventKind(TextChoices):
 
 
 # The first event of an asset is one of these.
-OPENING = (EventKind.PURCHASE, EventKind.SECOND_HAND)
+OPENING = (EventKind.PURCHASE, EventKind.SECOND_HAND, EventKind.LEASE)
 # These events do not change any figure.
 WEIGHTLESS = (EventKind.MOVE, EventKind.UPGRADE, EventKind.RETIRE)
+# The first of these events starts the service life.
+STARTING = (EventKind.DEPLOY, EventKind.LEND, EventKind.REPURPOSE)
+
+
+class PartsAction(TextChoices):
+    """What happens to the parts of an asset at its disposal."""
+
+    DISPOSE = "dispose", "Dispose of them too"
+    FREE = "free", "Take them out"
+
+
+class EndOfLife(TextChoices):
+    """How an asset left the lab."""
+
+    RESOLD = "resold", "Resold"
+    DONATED = "donated", "Donated"
+    RECYCLED = "recycled", "Recycled"
+    LOST = "lost", "Lost"
+    STOLEN = "stolen", "Stolen"
+    LEASE_RETURNED = "lease_returned", "Lease returned"
 
 
 class Amortisation(TextChoices):

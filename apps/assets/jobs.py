@@ -8,6 +8,7 @@ from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
 from apps.assets.services import attachments, csv_import
 from apps.assets.services.charges import CHUNK, assets_metered_by, recharge, recharge_lab
+from apps.assets.services.recompute import differing
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.core.jobs import DAY_US, enqueue, job, periodic_job
@@ -76,6 +77,14 @@ def orphan_files_job() -> int:
     now = now_us()
     attachments.remove_orphans(now)
     return now + DAY_US
+
+
+@job("assets.recompute")
+def recompute_job(key: str) -> None:
+    """Recompute the stored values and all charges of lab ``key`` after a change of the rules."""
+    lab = Lab.objects.get(pk=int(key))
+    differing(lab=lab, repair=True)
+    recharge_lab(lab=lab)
 
 
 @job("assets.import_read")

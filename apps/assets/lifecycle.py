@@ -5,7 +5,7 @@ the asset. Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.assets.choices import OPENING, AssetState, EventKind
+from apps.assets.choices import OPENING, WEIGHTLESS, AssetState, EventKind
 from apps.core.units import END_HOUR
 
 
@@ -31,6 +31,13 @@ class Event:
     low_ug: int | None = None
     high_ug: int | None = None
     figure_id: int | None = None
+
+
+def is_weightless(event: Event) -> bool:
+    """Return whether an event changes no figure, such as a move or a repair without embodied
+    carbon.
+    """
+    return event.kind in WEIGHTLESS or (event.kind == EventKind.REPAIR and not event.total_ug)
 
 
 def active_events(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
@@ -59,7 +66,7 @@ def wrong(events: Sequence[Event]) -> str:
         if over:
             return "The asset is disposed of. Reverse the disposal first."
         match event.kind:
-            case EventKind.PURCHASE | EventKind.SECOND_HAND:
+            case EventKind.PURCHASE | EventKind.SECOND_HAND | EventKind.LEASE:
                 return "The asset has a purchase already. Correct the existing purchase instead."
             case EventKind.LEND if lent:
                 return "The asset is already lent at that time. Record its return first."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from apps.assets.amortisation import embodied_total_ug
-from apps.assets.choices import OPENING, EventKind
+from apps.assets.choices import OPENING, STARTING, EventKind
 from apps.assets.lifecycle import Event
 
 
@@ -47,7 +47,7 @@ def summarise_lifecycle(events: Sequence[Event]) -> LifecycleSummary:
     known_totals = [event.total_ug for event in bringing if event.total_ug is not None]
     actual = embodied_total_ug(events) - sum(known_totals)  # actual end of life less its estimate
     known = bool(known_totals) or actual != 0
-    in_use = next((event.hour for event in events if event.kind == EventKind.DEPLOY), None)
+    in_use = next((event.hour for event in events if event.kind in STARTING), None)
     return LifecycleSummary(
         embodied_total_ug=sum(known_totals) + actual if known else None,
         embodied_low_ug=sum(_first_known(event.low_ug, event.total_ug) for event in bringing)

@@ -11,6 +11,7 @@ from apps.assets.choices import (
     AssetState,
     ChangeKind,
     ChargeKind,
+    EndOfLife,
     EventKind,
     ImportState,
     MediaType,
@@ -128,8 +129,9 @@ class LifecycleEvent(models.Model):
     end-of-life emissions (disposal). Null: none. ``manufacture_ug``, ``transport_ug``,
     ``end_of_life_ug`` are the parts that are stated separately. ``includes_end_of_life``: whether
     the total contains the end of life (null: unknown). ``project`` is the new owner (purchase,
-    transfer; null: the lab) or the borrower. ``counterpart``: seller, external borrower, or
-    disposer.
+    transfer; null: the lab) or the borrower. ``counterpart``: seller, lessor, external borrower,
+    or disposer. ``end_of_life`` and ``mass_g`` (disposal): how the asset left the lab, and its
+    mass. ``cause``: the disposal of the machine that caused this event of a part.
     """
 
     asset = models.ForeignKey(Asset, on_delete=models.CASCADE, related_name="events")
@@ -165,6 +167,11 @@ class LifecycleEvent(models.Model):
     counterpart = models.CharField(max_length=200, blank=True, default="")
     evidence = models.CharField(max_length=300, blank=True, default="")
     note = models.CharField(max_length=500, blank=True, default="")
+    end_of_life = models.CharField(max_length=16, choices=EndOfLife, blank=True, default="")
+    mass_g = models.BigIntegerField(null=True, blank=True)
+    cause = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="consequences"
+    )
     reverses = models.OneToOneField(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="reversed_by"
     )
@@ -190,6 +197,9 @@ class LifecycleEvent(models.Model):
             models.CheckConstraint(
                 condition=Q(life_hours__isnull=True) | Q(life_hours__gt=0),
                 name="event_life_not_empty",
+            ),
+            models.CheckConstraint(
+                condition=Q(mass_g__isnull=True) | Q(mass_g__gt=0), name="event_mass_not_empty"
             ),
         ]
         indexes = [

@@ -12,9 +12,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.models import Lab
-from apps.assets.choices import Amortisation, AssetState, EventKind
+from apps.assets.choices import Amortisation, AssetState, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.services.events import MOST_ASSETS
 from apps.assets.services.validation import (
+    MOST_MASS_G,
     Draft,
     Embodied,
     Entry,
@@ -85,6 +87,35 @@ class EventBody(StrictSerializer):
     counterpart = serializers.CharField(max_length=200, required=False, allow_blank=True)
     evidence = serializers.CharField(max_length=300, required=False, allow_blank=True)
     note = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    end_of_life = serializers.ChoiceField(
+        choices=EndOfLife.choices, required=False, help_text="disposal: how it left the lab"
+    )
+    mass_g = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_MASS_G,
+        help_text="disposal: with the default factor of its end of life, if there is one",
+    )
+    parts = serializers.ChoiceField(
+        choices=PartsAction.choices,
+        required=False,
+        help_text="disposal of a machine with parts: dispose of them too, or take them out",
+    )
+
+
+class BulkEventBody(StrictSerializer):
+    """One lifecycle event for many assets, recorded for all or none."""
+
+    assets = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=INT64_MAX),
+        allow_empty=False,
+        max_length=MOST_ASSETS,
+    )
+    event = EventBody()
+    preview = serializers.BooleanField(
+        required=False, default=False, help_text="true: return the effect and record nothing"
+    )
 
 
 class FactsBody(StrictSerializer):
@@ -214,7 +245,7 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
         fields = (
             "id", "kind", "at", "total_ug", *_PARTS, "includes_end_of_life", "source", "life_hours",
             "life_end_at", "amortisation", "project", "parent", "site", "counterpart", "evidence",
-            "note", "reverses", "reversed_by", "recorded_at",
+            "note", "end_of_life", "mass_g", "reverses", "cause", "reversed_by", "recorded_at",
         )  # fmt: skip
 
     def get_at(self, event: LifecycleEvent) -> str:
@@ -233,6 +264,27 @@ class EventReply(serializers.ModelSerializer[LifecycleEvent]):
     def get_reversed_by(self, event: LifecycleEvent) -> int | None:
         undoing = getattr(event, "reversed_by", None)
         return undoing.pk if undoing else None
+
+
+class SumsReply(serializers.Serializer[Any]):
+    """Sums over assets with known embodied carbon and their parts, to date, µg."""
+
+    total_ug = serializers.IntegerField()
+    charged_ug = serializers.IntegerField()
+    written_off_ug = serializers.IntegerField()
+    balance_ug = serializers.IntegerField()
+
+
+class BulkEventReply(serializers.Serializer[Any]):
+    """The events of a bulk event, and the books before and after it.
+
+    ``events`` are those of the assets, without those that they cause at parts. A preview has none.
+    """
+
+    preview = serializers.BooleanField()
+    events = EventReply(many=True)
+    before = SumsReply()
+    after = SumsReply()
 
 
 Body = Mapping[str, Any]
@@ -272,7 +324,11 @@ def entry_of(lab: Lab, body: Body) -> Entry:
             "parent",
         ),
         site=_named(lab.sites.all(), "name", body.get("site"), "site"),
-        **{name: body.get(name, "") for name in ("counterpart", "evidence", "note")},
+        **{
+            name: body.get(name, "")
+            for name in ("counterpart", "evidence", "note", "parts", "end_of_life")
+        },
+        mass_g=body.get("mass_g"),
     )
 
 
@@ -324,7 +380,7 @@ def draft_of(lab: Lab, body: Body) -> Draft:
         opening = replace(
             opening, embodied=_computed(lab, facts.kind, opening_body, dict(configuration))
         )
-    elif opening_body["kind"] == EventKind.PURCHASE and "embodied" not in opening_body:
+    elif opening_body["kind"] != EventKind.SECOND_HAND and "embodied" not in opening_body:
         names = (facts.model.name,) if facts.model else ()
         known = Matcher(lab).known(facts.kind, names, "", None)
         opening = replace(opening, embodied=known.embodied)

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from apps.assets.api import AssetsView, AssetView, EventReversalView, EventsView
+from apps.assets.api import AssetsView, AssetView, BulkEventsView, EventReversalView, EventsView
 from apps.assets.api_attachments import AttachmentsView, AttachmentView
 from apps.assets.api_import import ImportMappingView, ImportsView, ImportView
 from apps.assets.api_undo import (
@@ -23,6 +23,7 @@ urlpatterns = [
         ImportMappingView.as_view(),
         name="api-asset-import-mapping",
     ),
+    path("assets/events/", BulkEventsView.as_view(), name="api-assets-events"),
     path("assets/<int:asset>/", AssetView.as_view(), name="api-asset"),
     path(
         "assets/<int:asset>/attachments/", AttachmentsView.as_view(), name="api-asset-attachments"

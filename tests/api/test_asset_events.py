@@ -117,3 +117,22 @@ def test_a_parent_of_another_lab_is_unknown(labs: Labs, asset: Asset, refused: R
 def test_wrong_method(labs: Labs, asset: Asset, refused: Refused) -> None:
     refused(labs.admin("DELETE", f"assets/{asset.pk}/events/"), 405)
     refused(labs.admin("GET", f"assets/{asset.pk}/events/1/reverse/"), 405)
+
+
+def test_ends_of_life_and_leases(labs: Labs, refused: Refused) -> None:
+    embodied = {"total_ug": 100 * KG, "includes_end_of_life": False}
+    opening = {"kind": "lease", "at": at(0), "life_hours": 9_000, "embodied": embodied}
+    told = labs.admin("POST", "assets/", {"name": "Laptop", "kind": "laptop", "opening": opening})
+    assert told.status_code == 201, told.content
+    path = f"assets/{told.json()['id']}/events/"
+    body = {"kind": "dispose", "at": at(20), "end_of_life": "recycled", "mass_g": 25_000}
+    for wrong in ({"end_of_life": "burnt"}, {"mass_g": 0}):
+        assert refused(labs.admin("POST", path, body | wrong), 400)["field"] in wrong
+    gone = labs.admin("POST", path, body)
+    assert gone.status_code == 201, gone.content
+    answer = gone.json()
+    assert (answer["end_of_life"], answer["mass_g"], answer["total_ug"]) == (
+        "recycled",
+        25_000,
+        117_142_000,
+    )

@@ -3,6 +3,7 @@ over all owners.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from apps.assets.amortisation import (
     Account,
     Charge,
+    Metered,
     Spread,
     Use,
     account,
@@ -21,22 +23,26 @@ from apps.assets.amortisation import (
     embodied_total_ug,
     second_hand_ug,
 )
-from apps.assets.choices import Amortisation, ChargeKind, EventKind
+from apps.assets.choices import OPENING, Amortisation, ChargeKind, EventKind
 from apps.assets.lifecycle import Event, active_events
 from apps.core.units import END_HOUR, UG_PER_KG
 
 YEAR = 8_760
+ALWAYS = (Metered(0),)
 KG = UG_PER_KG
 
 hours = st.integers(min_value=0, max_value=400)
 amounts = st.integers(min_value=0, max_value=10**13)
 projects = st.one_of(st.none(), st.integers(min_value=1, max_value=3))
+metered_times = st.one_of(
+    st.just(()),
+    st.just(ALWAYS),
+    st.lists(hours, min_size=2, max_size=2, unique=True).map(
+        lambda edges: (Metered(min(edges), max(edges)),)
+    ),
+)
 ways = st.sampled_from(["", *Amortisation.values])
-KINDS = [
-    kind
-    for kind in EventKind.values
-    if kind not in {EventKind.PURCHASE, EventKind.SECOND_HAND, EventKind.REVERSAL}
-]
+KINDS = [kind for kind in EventKind.values if kind not in {*OPENING, EventKind.REVERSAL}]
 
 
 @st.composite
@@ -46,7 +52,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
     opening = Event(
         1,
         draw(hours),
-        draw(st.sampled_from([EventKind.PURCHASE, EventKind.SECOND_HAND])),
+        draw(st.sampled_from(OPENING)),
         total_ug=draw(amounts) + (part or 0),
         end_of_life_ug=part,
         includes_end_of_life=True
@@ -111,10 +117,14 @@ def spreadings(draw: st.DrawFn) -> list[Spread]:
     ]
 
 
-@given(lives(), timelines(), spreadings(), st.booleans(), st.lists(hours, min_size=2, max_size=6))
+@given(lives(), timelines(), spreadings(), metered_times, st.lists(hours, min_size=2, max_size=6))
 @settings(max_examples=400, deadline=None)
 def test_charged_balance_and_written_off_are_te_at_any_hour(
-    events: list[Event], uses: list[Use], spreads: list[Spread], metered: bool, asked: list[int]
+    events: list[Event],
+    uses: list[Use],
+    spreads: list[Spread],
+    metered: Sequence[Metered],
+    asked: list[int],
 ) -> None:
     found = charges(events, uses, spreads, metered=metered)
     whole = account(events, found, END_HOUR)
@@ -140,10 +150,14 @@ def test_charged_balance_and_written_off_are_te_at_any_hour(
         )
 
 
-@given(lives(), timelines(), spreadings(), st.booleans(), st.sets(hours, min_size=1, max_size=6))
+@given(lives(), timelines(), spreadings(), metered_times, st.sets(hours, min_size=1, max_size=6))
 @settings(max_examples=200, deadline=None)
 def test_parts_of_a_period_sum_to_it_and_nothing_overlaps(
-    events: list[Event], uses: list[Use], spreads: list[Spread], metered: bool, cuts: set[int]
+    events: list[Event],
+    uses: list[Use],
+    spreads: list[Spread],
+    metered: Sequence[Metered],
+    cuts: set[int],
 ) -> None:
     found = charges(events, uses, spreads, metered=metered)
     assert len(
@@ -218,7 +232,7 @@ def test_sci_specification() -> None:
         _bought(1000 * KG, 4 * YEAR, amortisation=Amortisation.SCI),
         Event(2, 0, EventKind.DEPLOY),
     ]
-    found = charges(events, [Use(0, 1, 1, 1, ((7, 1),))], metered=True)
+    found = charges(events, [Use(0, 1, 1, 1, ((7, 1),))], metered=ALWAYS)
     used = [charge for charge in found if charge.kind == ChargeKind.USED]
     assert [(charge.project_id, charge.amount_ug) for charge in used] == [(7, 28_538_812)]
     last = [charge for charge in found if charge.kind == ChargeKind.IDLE]
@@ -238,7 +252,7 @@ def test_bloom_embodied() -> None:
             events,
             [Use(0, 6 * YEAR, 100, 100, ((7, 85),))],
             [Spread(0, 6 * YEAR, ((7, 0, 1),), 1)],
-            metered=True,
+            metered=ALWAYS,
         )
         borne = sum(charge.amount_ug for charge in found if charge.project_id == 7)
         per_hour = Fraction(borne, KG) / (6 * YEAR * Fraction(85, 100))
@@ -294,7 +308,7 @@ def test_what_is_lent_is_borne_by_the_borrower_and_comes_back() -> None:
 
 def test_use_idle_and_not_measured_are_three_things() -> None:
     events = [_bought(24 * KG, 24), Event(2, 0, EventKind.DEPLOY)]
-    found = charges(events, [Use(0, 24, 24, 18, ((0, 6), (5, 6)))], metered=True)
+    found = charges(events, [Use(0, 24, 24, 18, ((0, 6), (5, 6)))], metered=ALWAYS)
     assert found == [
         Charge(0, 24, 6 * KG, None, ChargeKind.USED),
         Charge(0, 24, 6 * KG, 5, ChargeKind.USED),

@@ -3,6 +3,7 @@ Python, on both databases.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.services.labs import create_project
-from apps.assets.amortisation import Charge, Spread, Use, charges, embodied_total_ug
+from apps.assets.amortisation import Charge, Metered, Spread, Use, charges, embodied_total_ug
 from apps.assets.choices import ChargeKind, EventKind
 from apps.assets.lifecycle import Event, active_events
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
@@ -23,7 +24,7 @@ from apps.core.units import END_HOUR, US_PER_HOUR
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples
 from tests.properties.histories import undone
-from tests.properties.test_embodied import lives, spreadings, timelines
+from tests.properties.test_embodied import lives, metered_times, spreadings, timelines
 
 pytestmark = pytest.mark.django_db
 NOW = 2_000 * US_PER_HOUR
@@ -103,7 +104,7 @@ def histories(draw: st.DrawFn) -> Lives:
     for events in draw(st.lists(lives(), min_size=1, max_size=3)):
         own = _to_its_end(events)
         found.append(
-            (own, charges(own, draw(timelines()), draw(spreadings()), metered=draw(st.booleans())))
+            (own, charges(own, draw(timelines()), draw(spreadings()), metered=draw(metered_times)))
         )
     return found
 
@@ -170,7 +171,7 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
     check()
 
 
-@given(lives(), timelines(), spreadings(), st.booleans())
+@given(lives(), timelines(), spreadings(), metered_times)
 @example(
     [
         Event(1, 0, EventKind.PURCHASE, total_ug=4, life_hours=16),
@@ -180,11 +181,11 @@ def test_parts_and_rows_sum_to_the_figure() -> None:
     ],
     [],
     [],
-    False,
+    (),
 )
 @settings(max_examples=200)
 def test_the_rate_that_is_told_gives_the_charges_of_time(
-    events: list[Event], uses: list[Use], spreads: list[Spread], metered: bool
+    events: list[Event], uses: list[Use], spreads: list[Spread], metered: Sequence[Metered]
 ) -> None:
     linear = [Event(**{**event.__dict__, "amortisation": ""}) for event in _to_its_end(events)]
     found = charges(linear, uses, spreads, metered=metered)

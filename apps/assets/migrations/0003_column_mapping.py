@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0001_v1"),
-        ("assets", "0001_v1"),
+        ("assets", "0002_lives"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

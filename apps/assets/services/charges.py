@@ -4,14 +4,14 @@ The only writer of charges.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.assets import amortisation
-from apps.assets.amortisation import Charge, Spread, Use
+from apps.assets.amortisation import Charge, Metered, Spread, Use
 from apps.assets.choices import Amortisation
 from apps.assets.device_usage import MS_PER_HOUR
 from apps.assets.lifecycle import Event, active_events
@@ -32,6 +32,7 @@ from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Device
 
 CHUNK = 100  # assets a transaction
+NO_METER = (0, (None, None))  # before its first meter, an asset has none
 
 
 def as_event(row: LifecycleEvent) -> tuple[Event, int | None]:
@@ -93,8 +94,8 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
         asset_id: min((since, *(charge.from_hour for charge in rows)))
         for asset_id, rows in stored_charges.items()
     }
-    metered = _metered(lab, ids, min(begins.values(), default=0))
-    uses = _stored(ids) | metered
+    metered, measured = _metered(lab, ids, min(begins.values(), default=0))
+    uses = _stored(ids, metered, measured)
     stale_ids: list[int] = []
     new: list[EmbodiedCharge] = []
     turned: dict[int, tuple[set[Charge], set[Charge]]] = {}
@@ -105,7 +106,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
             events[asset_id],
             uses.get(asset_id, []),
             spreads,
-            metered=asset_id in metered,
+            metered=metered.get(asset_id, ()),
             since=begins[asset_id],
         )
         old, now = stored_charges[asset_id], set(new_charges)
@@ -185,10 +186,15 @@ def _spreads(lab: Lab) -> list[Spread]:
     ]
 
 
-def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[Use]]:
-    """Return the use of each metered asset, in days that end after ``since``."""
+def _metered(
+    lab: Lab, asset_ids: Sequence[int], since: int
+) -> tuple[dict[int, list[Metered]], dict[int, list[Use]]]:
+    """Return when assets have a meter, and their measured use in days that end after ``since``."""
     uses: dict[int, list[Use]] = {}
-    meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
+    spans: dict[int, list[Metered]] = defaultdict(list)
+    meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(
+        lambda: [NO_METER]
+    )
     for row in AssetMeter.objects.filter(ACTIVE, asset_id__in=asset_ids):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
     places = [place for history in meters.values() for _, place in history]
@@ -207,9 +213,12 @@ def _metered(lab: Lab, asset_ids: Sequence[int], since: int) -> dict[int, list[U
                 if node_id
                 else []
             )
-            days += _clipped(meter_uses, start, END_HOUR if end is None else end)
+            stop = END_HOUR if end is None else end
+            days += _clipped(meter_uses, start, stop)
+            if device_id or node_id:
+                spans[asset_id].append(Metered(start, stop))
         uses[asset_id] = days
-    return uses
+    return spans, uses
 
 
 def _clipped(uses: Iterable[Use], start: int, end: int) -> list[Use]:
@@ -274,14 +283,36 @@ def _use(span: tuple[int, int], device_days: list[DeviceDay], devices: int) -> U
     )
 
 
-def _stored(asset_ids: Sequence[int]) -> dict[int, list[Use]]:
-    """Return the use of file servers by stored volume, divided at each change of a volume."""
+def _stored(
+    asset_ids: Sequence[int],
+    metered: Mapping[int, Sequence[Metered]],
+    measured: Mapping[int, Sequence[Use]],
+) -> dict[int, list[Use]]:
+    """Return the use of assets: measured use, and where they have no meter, by stored volume.
+
+    Stored volume is divided at each change.
+    """
     volumes: dict[int, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row in StoredVolume.objects.filter(ACTIVE, asset_id__in=asset_ids):
         volumes[row.asset_id][row.project_id or amortisation.NOBODY_KNOWN].append(
             (row.from_hour, row.gigabytes)
         )
-    return {asset_id: _volumes(asset_volumes) for asset_id, asset_volumes in volumes.items()}
+    uses = {asset_id: list(measured.get(asset_id, ())) for asset_id in asset_ids}
+    for asset_id, asset_volumes in volumes.items():
+        for start, end in _gaps(metered.get(asset_id, ())):
+            uses[asset_id] += _clipped(_volumes(asset_volumes), start, end)
+    return uses
+
+
+def _gaps(metered: Sequence[Metered]) -> Iterable[tuple[int, int]]:
+    """Yield the intervals without a meter. ``metered`` are disjoint, in order."""
+    start = 0
+    for span in metered:
+        if start < span.from_hour:
+            yield start, span.from_hour
+        start = span.to_hour
+    if start < END_HOUR:
+        yield start, END_HOUR
 
 
 def _volumes(project_spans: dict[int, list[tuple[int, int]]]) -> list[Use]:

@@ -1,6 +1,8 @@
 """Lifecycle events and their reversal. Derived values are updated in the same transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -9,12 +11,14 @@ from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import User
 from apps.assets import lifecycle
-from apps.assets.choices import OPENING, EventKind
+from apps.assets.choices import OPENING, EventKind, PartsAction
 from apps.assets.lifecycle_summary import SUMMARY_FIELDS, summarise_lifecycle
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.charges import as_event, recharge
 from apps.assets.services.validation import Entry, checked_entry, event_row
-from apps.core.errors import Conflict, InvalidInput
+from apps.core.errors import Conflict, InvalidInput, LabCarbonError
+
+MOST_ASSETS = 1_000  # of one bulk event
 
 
 def note_act(asset: Asset, by: User | None, action: Act, details: dict[str, Any], now: int) -> None:
@@ -63,13 +67,28 @@ def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
 
 
 @transaction.atomic
-def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
+def record(
+    *,
+    asset: Asset,
+    entry: Entry,
+    by: User | None,
+    now: int,
+    cause: LifecycleEvent | None = None,
+) -> LifecycleEvent:
     """Record a lifecycle event and charge the asset again.
 
+    A disposal also disposes of the parts of the asset, or takes them out, as ``entry.parts`` says.
     Raises InvalidInput naming the field, Conflict for an event that is impossible at that time.
     """
     asset = locked_asset(asset)
     entry = checked_entry(asset.lab, entry, now)
+    parts = list(asset.parts.order_by("pk")) if entry.kind == EventKind.DISPOSE else []
+    if parts and not entry.parts:
+        raise InvalidInput(
+            f"{asset.name} contains {len(parts)} part{'' if len(parts) == 1 else 's'}.",
+            field="parts",
+            hint="Choose whether to dispose of them or to take them out.",
+        )
     if entry.parent is not None and asset.pk in {
         entry.parent.pk,
         *(each.pk for each in _above(entry.parent)),
@@ -78,10 +97,63 @@ def record(*, asset: Asset, entry: Entry, by: User | None, now: int) -> Lifecycl
             "An asset cannot be part of itself.", field="parent", hint="Choose another machine."
         )
     row = event_row(asset, entry, by, now)
+    row.cause = cause
     row.save(force_insert=True)
     _follow(asset)
     note_act(asset, by, Act.ASSET_EVENT, {"event": row.pk, "kind": row.kind, "hour": row.hour}, now)
+    for part in parts:
+        _release_part(part, asset, entry, row, by, now)
     return row
+
+
+def _release_part(
+    part: Asset, machine: Asset, entry: Entry, cause: LifecycleEvent, by: User | None, now: int
+) -> None:
+    """Dispose of a part together with its machine, or take it out."""
+    if entry.parts == PartsAction.DISPOSE:
+        own = replace(entry, embodied=None, mass_g=None, note=f"Part of {machine.name}"[:500])
+    else:
+        note = f"Taken out of {machine.name}"[:500]
+        own = Entry(EventKind.MOVE, entry.at_us, site=machine.site, note=note)
+    with named_errors(part):
+        record(asset=part, entry=own, by=by, now=now, cause=cause)
+    if Asset.objects.filter(pk=part.pk, parent=machine).exists():
+        raise Conflict(
+            f"{part.name} became a part of {machine.name} after that date.",
+            hint="Choose a later date, or reverse the move of the part.",
+        )
+
+
+@contextmanager
+def named_errors(asset: Asset) -> Iterator[None]:
+    """Begin the messages of errors with the name of the asset."""
+    try:
+        yield
+    except LabCarbonError as error:
+        error.message = f"{asset.name}: {error.message}"
+        raise
+
+
+@transaction.atomic
+def record_many(
+    *, assets: Sequence[Asset], entry: Entry, by: User | None, now: int
+) -> list[LifecycleEvent]:
+    """Record the same event for each asset, all or none: parts before their machines.
+
+    Raises InvalidInput naming the field, Conflict, with the name of the asset.
+    """
+    if len(assets) > MOST_ASSETS:
+        raise InvalidInput(
+            f"{len(assets)} assets are selected.",
+            field="assets",
+            hint=f"Select at most {MOST_ASSETS}.",
+        )
+    depths = {asset.pk: sum(1 for _ in _above(asset)) for asset in assets}
+    rows = []
+    for asset in sorted(assets, key=lambda each: (-depths[each.pk], each.pk)):
+        with named_errors(asset):
+            rows.append(record(asset=asset, entry=entry, by=by, now=now))
+    return rows
 
 
 def _above(asset: Asset) -> Iterable[Asset]:
@@ -113,8 +185,15 @@ def _follow(asset: Asset) -> None:
 def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "") -> LifecycleEvent:
     """Reverse an event by another one. Reversing a reversal restores the event.
 
-    The purchase is corrected by :func:`correct_opening` instead. Raises Conflict.
+    Events that it caused at parts are reversed or restored with it. The purchase is corrected by
+    :func:`correct_opening` instead. Raises Conflict.
     """
+    return _reversed(event, None, by, now, note)
+
+
+def _reversed(
+    event: LifecycleEvent, cause: LifecycleEvent | None, by: User | None, now: int, note: str = ""
+) -> LifecycleEvent:
     asset = locked_asset(event.asset)
     if LifecycleEvent.objects.filter(reverses=event).exists():
         raise Conflict("This event is already reversed.", hint="Reload the page.")
@@ -124,6 +203,7 @@ def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "")
         hour=event.hour,
         reverses=event,
         note=note[:500],
+        cause=cause,
         recorded_us=now,
         recorded_by=by,
     )
@@ -135,6 +215,9 @@ def reverse(*, event: LifecycleEvent, by: User | None, now: int, note: str = "")
         {"event": event.pk, "kind": event.kind, "hour": event.hour},
         now,
     )
+    for own in event.consequences.filter(reversed_by=None).select_related("asset").order_by("pk"):
+        with named_errors(own.asset):
+            _reversed(own, row, by, now)
     return row
 
 

@@ -38,6 +38,12 @@ def upgrade(
         )
     if out is not None and out.parent_id != asset.pk:
         raise InvalidInput("Not a part of this asset.", field="out", hint="Choose a current part.")
+    if out is not None and out.parts.exists():
+        raise InvalidInput(
+            f"{out.name} contains parts.",
+            field="out",
+            hint="Record its disposal, where you choose what happens to them.",
+        )
     description = f"{out.name if out else 'nothing'} out, {new.facts.name if new else 'nothing'} in"
     row = record(
         asset=asset,

@@ -8,8 +8,9 @@ from typing import Any
 from django.urls import reverse
 
 from apps.accounts.models import Lab, Project, User
-from apps.assets.choices import OPENING, Amortisation, EventKind
+from apps.assets.choices import OPENING, Amortisation, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.treatment import treatment_of, treatment_ug
 from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figure, model_of
@@ -21,6 +22,7 @@ from apps.fleet.models import Device, Node, Site
 
 HOURS_PER_YEAR = 8_760
 MOST_UG = 10**15  # 1 000 t
+MOST_MASS_G = 10**7
 LONGEST_LIFE_HOURS = 100 * HOURS_PER_YEAR
 # Default planned life in years, by kind (see docs/assets.md).
 LIFE_YEARS = {
@@ -142,7 +144,7 @@ def _gpu_amount(lab: Lab, name: str) -> tuple[Amount, str]:
 @dataclass(frozen=True)
 class Entry:
     """A lifecycle event to record. Values that its kind does not have stay empty (see
-    docs/assets.md).
+    docs/assets.md). ``parts``: what a disposal does with the parts of the asset (PartsAction).
     """
 
     kind: str
@@ -157,6 +159,9 @@ class Entry:
     counterpart: str = ""
     evidence: str = ""
     note: str = ""
+    parts: str = ""
+    end_of_life: str = ""
+    mass_g: int | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,15 @@ FIELDS_OF_KIND = {
         "site",
         "counterpart",
     },
+    EventKind.LEASE: {
+        "embodied",
+        "life_hours",
+        "amortisation",
+        "project",
+        "parent",
+        "site",
+        "counterpart",
+    },
     EventKind.DEPLOY: {"parent", "site"},
     EventKind.MOVE: {"parent", "site"},
     EventKind.TRANSFER: {"project"},
@@ -202,7 +216,7 @@ FIELDS_OF_KIND = {
     EventKind.LEND: {"project", "counterpart"},
     EventKind.RETURN: set(),
     EventKind.RETIRE: set(),
-    EventKind.DISPOSE: {"embodied", "counterpart"},
+    EventKind.DISPOSE: {"embodied", "counterpart", "parts", "end_of_life", "mass_g"},
 }
 
 
@@ -270,6 +284,9 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
         "parent",
         "site",
         "counterpart",
+        "parts",
+        "end_of_life",
+        "mass_g",
     ):
         if getattr(entry, name) and name not in allowed_fields:
             raise InvalidInput(
@@ -298,10 +315,67 @@ def checked_entry(lab: Lab, entry: Entry, now: int) -> Entry:
     _check_meaning(entry)
     if entry.embodied is not None:
         _check_embodied(entry.embodied)
-    return entry
+    return with_default_treatment(entry)
+
+
+def with_default_treatment(entry: Entry) -> Entry:
+    """Return a disposal with the emissions of its end of life.
+
+    An entered value has precedence. Without a mass or a published factor it stays without one.
+    """
+    treatment = treatment_of(entry.end_of_life)
+    if entry.embodied is not None or treatment is None or entry.mass_g is None:
+        return entry
+    total_ug = treatment_ug(treatment, entry.mass_g)
+    return replace(entry, embodied=Embodied(total_ug, source=treatment.source))
+
+
+def closing_entries(
+    *,
+    retired_us: int | None = None,
+    ended_us: int | None = None,
+    end_of_life: str = "",
+    mass_g: int | None = None,
+    counterpart: str = "",
+    evidence: str = "",
+) -> tuple[Entry, ...]:
+    """Return the events that end the life of an asset, for :class:`Draft`.
+
+    For registers of hardware that is retired, sold or stolen already. ``retired_us``: it was taken
+    out of use. ``ended_us``: it left the lab, as ``end_of_life`` (EndOfLife) says.
+    """
+    entries = []
+    if retired_us is not None:
+        entries.append(Entry(EventKind.RETIRE, retired_us))
+    if ended_us is not None:
+        entries.append(
+            Entry(
+                EventKind.DISPOSE,
+                ended_us,
+                counterpart=counterpart,
+                evidence=evidence,
+                end_of_life=end_of_life,
+                mass_g=mass_g,
+            )
+        )
+    elif end_of_life or mass_g is not None:
+        raise InvalidInput(
+            "An end of life needs a date.", field="at", hint="Enter the day, or leave both empty."
+        )
+    return tuple(entries)
 
 
 def _check_meaning(entry: Entry) -> None:
+    for name, choices in (("parts", PartsAction.values), ("end_of_life", EndOfLife.values)):
+        value = getattr(entry, name)
+        if value and value not in choices:
+            raise InvalidInput(
+                f"Unknown value {value[:40]!r}.", field=name, hint=f"Use {', '.join(choices)}."
+            )
+    if entry.mass_g is not None and not 0 < entry.mass_g <= MOST_MASS_G:
+        raise InvalidInput(
+            "Mass out of range.", field="mass", hint="Enter more than 0 and at most 10 000 kg."
+        )
     if entry.amortisation and entry.amortisation not in Amortisation.values:
         raise InvalidInput("Unknown amortisation.", field="amortisation", hint="Use linear or sci.")
     if entry.kind in OPENING and not 0 < (entry.life_hours or 0) <= LONGEST_LIFE_HOURS:
@@ -385,6 +459,8 @@ def event_row(asset: Asset, entry: Entry, by: User | None, now: int) -> Lifecycl
         counterpart=entry.counterpart,
         evidence=entry.evidence,
         note=entry.note,
+        end_of_life=entry.end_of_life,
+        mass_g=entry.mass_g,
         recorded_us=now,
         recorded_by=by,
         **columns,

@@ -9,13 +9,15 @@ figure: see :func:`coverage`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, ChargeKind, EventKind
+from apps.assets.models import LifecycleEvent
 from apps.carbon.figures.embodied_placements import AssetStay, asset_stays
 from apps.carbon.figures.figure_query import HIDDEN, INVENTORY, FigureQuery
-from apps.carbon.figures.scopes import EMBODIED, WASTE, roles_within
+from apps.carbon.figures.scopes import EMBODIED, LEASED, WASTE, roles_within
 from apps.carbon.rollups.reader import embodied_source
 from apps.core.sql import fetch_rows, prorated_inline_sql
 from apps.core.units import hour_of
@@ -48,6 +50,12 @@ _OWNER = f"""
   AND t.kind IN ({_OPENINGS}, '{EventKind.TRANSFER.value}') AND {_HOLDS.format("t")}
   AND (t.hour < e.hour OR (t.hour = e.hour AND (t.kind IN ({_OPENINGS}) OR t.id <= e.id)))
   ORDER BY t.hour DESC, CASE WHEN t.kind IN ({_OPENINGS}) THEN 1 ELSE 0 END, t.id DESC LIMIT 1)
+"""
+# Assets whose first event is a lease. A correction of that event reverses it.
+_LEASED = f"""
+x.asset_id IN (SELECT o.asset_id FROM assets_lifecycleevent o WHERE o.kind =
+  '{EventKind.LEASE.value}' AND NOT EXISTS (SELECT 1 FROM assets_lifecycleevent r
+  WHERE r.reverses_id = o.id))
 """
 _CHARGE = (
     "CASE WHEN p.id IS NOT NULL THEN p.slug WHEN x.kind = 'used' THEN '~unattributed' "
@@ -162,7 +170,16 @@ def _from(lab: Lab, query: FigureQuery, now: int) -> tuple[str, str, list[Any]]:
     return before, source, [*([lab.pk] if inventory else []), *params, *more]
 
 
-def _where(query: FigureQuery) -> tuple[str, list[Any]]:
+def has_leases(lab: Lab) -> bool:
+    """Return whether a lab leases an asset."""
+    return LifecycleEvent.objects.filter(asset__lab=lab, kind=EventKind.LEASE).exists()
+
+
+def _where(query: FigureQuery, *, by_asset: bool = True) -> tuple[str, list[Any]]:
+    """Return the condition of a query and its parameters.
+
+    ``by_asset`` False: rows have no asset, and none of them is leased.
+    """
     clauses, params = ["x.part_ug <> 0"], list[Any]()
     if query.subject_kind == "project":
         clauses.append("p.slug = %s")
@@ -178,9 +195,14 @@ def _where(query: FigureQuery) -> tuple[str, list[Any]]:
         clauses.append("x.kind = 'used' AND p.id IS NULL" if unknown else "x.kind = %s")
         params += [] if unknown else [query.consumer]
     if query.scope:
-        roles = roles_within(query.profile, query.scope, (EMBODIED, WASTE))
+        roles = roles_within(query.profile, query.scope, (EMBODIED, WASTE, LEASED))
+        leased = _LEASED if by_asset else "1 = 0"
         ending = f"x.kind IN ('{ChargeKind.END_OF_LIFE.value}', '{EventKind.DISPOSE.value}')"
-        conditions = {EMBODIED: f"NOT {ending}", WASTE: ending}
+        conditions = {
+            EMBODIED: f"(NOT {ending} AND NOT {leased})",
+            WASTE: ending,
+            LEASED: f"(NOT {ending} AND {leased})",
+        }
         clauses.append(f"({' OR '.join(conditions[role] for role in sorted(roles)) or '1 = 0'})")
     return " AND ".join(clauses), params
 
@@ -233,8 +255,16 @@ def embodied_in(
     if not ended:
         return {}
     ended.append(min(edges[-1], hour_of(now) + 1))
+    if query.scope and has_leases(lab):  # days are not rolled up by asset
+        return {
+            (edges.index(low), key): part
+            for low, high in pairwise(sorted(set(ended)))
+            for (key,), part in embodied_by(
+                lab, query.replace(from_hour=low, to_hour=high), [by], now
+            ).items()
+        }
     before, source, params = embodied_source(lab, sorted(set(ended)))
-    where, more = _where(query)
+    where, more = _where(query, by_asset=False)
     rows = fetch_rows(
         f"{before} SELECT x.from_hour, {GROUPS[by]} AS group_key, SUM(x.part_ug) AS embodied_ug, "
         "SUM(x.entries) AS entries "

@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, EventKind
 from apps.assets.lifecycle import active_events
 from apps.assets.models import AssetMeter, DeviceDay, LifecycleEvent
-from apps.assets.services.charges import as_event
+from apps.assets.services.charges import NO_METER, as_event
 from apps.core.units import END_HOUR
 from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Device
@@ -34,7 +34,9 @@ def asset_stays(lab: Lab, kind: str, key: str) -> list[AssetStay]:
 
     They are disjoint for each asset. The number of queries does not depend on the number of rows.
     """
-    meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(list)
+    meters: dict[int, list[tuple[int, tuple[int | None, int | None]]]] = defaultdict(
+        lambda: [NO_METER]
+    )
     for row in AssetMeter.objects.filter(ACTIVE, asset__lab=lab):
         meters[row.asset_id].append((row.from_hour, (row.device_id, row.node_id)))
     if not meters:

@@ -3,9 +3,10 @@
 The scope depends on the activity and on who controls its electricity.
 
 ``ghg_protocol``: Corporate Standard and Scope 3 Standard (categories 1 bought goods and services, 2
-capital goods, 3 fuel- and energy-related, 5 waste). ``lesson``: scheme of green computing courses.
-Electricity of training and serving is Scope 2 at any location, and hardware is Scope 3. Both
-profiles read the same ledger entries: kWh and grand total are equal by construction.
+capital goods, 3 fuel- and energy-related, 5 waste, 8 upstream leased assets). ``lesson``: scheme of
+green computing courses. Electricity of training and serving is Scope 2 at any location, and
+hardware is Scope 3. Both profiles read the same ledger entries: kWh and grand total are equal by
+construction.
 """
 
 from collections.abc import Iterable
@@ -18,14 +19,15 @@ from apps.fleet.models import Site
 from apps.fleet.selectors import site_facts_of
 
 OPERATION, EMBODIED, WASTE, UPSTREAM = "operation", "embodied", "waste", "upstream"
-ROLES = (OPERATION, EMBODIED, WASTE, UPSTREAM)
+LEASED = "leased"  # embodied carbon of leased hardware
+ROLES = (OPERATION, EMBODIED, WASTE, UPSTREAM, LEASED)
 OWN, INSIDE, OUTSIDE, CLOUD = "own", "inside_boundary", "outside_boundary", "cloud"
 CONTROLS = (OWN, INSIDE, OUTSIDE, CLOUD)
 GHG_PROTOCOL, LESSON = "ghg_protocol", "lesson"
 PROFILES = (GHG_PROTOCOL, LESSON)
 PROFILE_NAMES = {GHG_PROTOCOL: "GHG Protocol", LESSON: "Course scheme"}
 # Valid scopes of each profile. "3" contains all of its categories.
-SCOPES = {GHG_PROTOCOL: ("2", "3", "3.1", "3.2", "3.3", "3.5"), LESSON: ("2", "3")}
+SCOPES = {GHG_PROTOCOL: ("2", "3", "3.1", "3.2", "3.3", "3.5", "3.8"), LESSON: ("2", "3")}
 SCOPE_NAMES = {
     "2": "Scope 2",
     "3": "Scope 3",
@@ -33,6 +35,7 @@ SCOPE_NAMES = {
     "3.2": "Scope 3, category 2: capital goods",
     "3.3": "Scope 3, category 3: fuel- and energy-related",
     "3.5": "Scope 3, category 5: waste",
+    "3.8": "Scope 3, category 8: leased assets",
 }
 
 
@@ -46,7 +49,7 @@ def scope_of(profile: str, role: str, control: str = OWN) -> str:
         return "3.1" if beyond else "2"
     if profile == LESSON:
         return "3"
-    return {EMBODIED: "3.2", WASTE: "3.5", UPSTREAM: "3.3"}[role]
+    return {EMBODIED: "3.2", WASTE: "3.5", UPSTREAM: "3.3", LEASED: "3.8"}[role]
 
 
 def beyond_the_lesson(role: str) -> bool:

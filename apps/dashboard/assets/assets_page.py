@@ -33,6 +33,7 @@ from apps.dashboard.runs.runs_page import Sort
 from apps.fleet.selectors import sites_of
 
 PAGE_ROWS = 50
+UNDO_ROWS = 200  # events that one link can undo
 DEFAULT_SORT = "name"
 EMPTY = Book()
 FIGURE_LABELS = {
@@ -100,6 +101,7 @@ class AssetsPage:
     before: str
     after: str
     csv: str
+    filter_query: str
     here: str
     any_assets: bool
     figures: list[tuple[str, str]]
@@ -198,6 +200,7 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
         last=before + len(page_ids),
         before=address(page=str(number - 1)) if number > 1 else "",
         after=address(page=str(number + 1)) if sums.assets > number * PAGE_ROWS else "",
+        filter_query=urlencode(filter_params),
         csv=reverse("assets-csv") + (f"?{urlencode(filter_params)}" if filter_params else ""),
         here=address(page=str(number)) if number > 1 else address(),
         any_assets=bool(sums.assets) or assets_of(lab).exists(),

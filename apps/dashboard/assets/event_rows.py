@@ -11,10 +11,11 @@ from django.db.models import Q
 
 from apps.accounts.models import Lab, Project, User
 from apps.assets.amortisation import Charge
-from apps.assets.choices import OPENING, Amortisation, ChargeKind, EventKind
+from apps.assets.choices import OPENING, Amortisation, ChargeKind, EndOfLife, EventKind
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.selectors import Book, assets_of, books_of, through
 from apps.assets.services.charges import as_charge
+from apps.assets.treatment import treatment_of
 from apps.core.units import UG_PER_G
 from apps.dashboard.assets.timeline import Life, charged_parties_of, charged_party_key
 from apps.dashboard.embodied_format import METRIC, Amount, amount, hour_to_us, years
@@ -95,7 +96,7 @@ def _details(entry: LifecycleEvent) -> str:
     owner = entry.project.name if entry.project else ""
     who = entry.counterpart
     match entry.kind:
-        case EventKind.PURCHASE | EventKind.SECOND_HAND:
+        case EventKind.PURCHASE | EventKind.SECOND_HAND | EventKind.LEASE:
             parts = [f"from {who}"] if who else []
             return ", ".join(
                 [
@@ -120,7 +121,12 @@ def _details(entry: LifecycleEvent) -> str:
         case EventKind.REPAIR:
             return f"by {who}" if who else ""
         case EventKind.DISPOSE:
-            return f"to {who}" if who else ""
+            kind = EndOfLife(entry.end_of_life).label.lower() if entry.end_of_life else ""
+            mass = "" if entry.mass_g is None else f"{entry.mass_g / 1000:g} kg"
+            how = ", ".join(part for part in (kind, mass) if part)
+            return " ".join(
+                part for part in (f"({how})" if how else "", who and f"to {who}") if part
+            )
     return ""
 
 
@@ -153,8 +159,12 @@ def _effects(
 
 def _end_of_life(entry: LifecycleEvent, booked: int | None) -> list[Effect]:
     if entry.total_ug is None:
-        return []
-    actual = Effect("actual end of life", amount(entry.total_ug))
+        has_figure = not entry.end_of_life or treatment_of(entry.end_of_life) is not None
+        return [] if has_figure else [Effect("no figure for the end of life")]
+    treatment = treatment_of(entry.end_of_life)
+    is_default = treatment is not None and entry.source == treatment.source
+    label = "end of life by the default factor" if is_default else "actual end of life"
+    actual = Effect(label, amount(entry.total_ug))
     if booked is not None:
         return [actual, Effect("difference to the estimate", amount(booked))]
     return [actual, Effect("not charged, since the embodied carbon may include it")]

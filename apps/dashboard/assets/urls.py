@@ -2,13 +2,20 @@
 
 from django.urls import path
 
-from apps.dashboard.assets import import_views, replacement_views, undo_views, views
+from apps.dashboard.assets import (
+    bulk_views,
+    import_views,
+    replacement_views,
+    undo_views,
+    views,
+)
 from apps.dashboard.redirects import moved
 
 urlpatterns = [
     path("assets/", views.assets, name="assets"),
     path("assets/new/", views.new, name="asset-new"),
     path("assets/new/offers/", views.new_offers, name="asset-model-search"),
+    path("assets/events/", bulk_views.assets_events, name="assets-events"),
     path("assets/fleet/", views.fleet, name="asset-fleet"),
     path("assets/<int:pk>/", views.asset, name="asset"),
     path(

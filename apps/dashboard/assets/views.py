@@ -12,7 +12,7 @@ from apps.assets.models import Asset
 from apps.assets.selectors import asset_of, entries_of, through
 from apps.assets.services.attachments import attachment_of
 from apps.dashboard.assets.asset_page import asset_page, load_life
-from apps.dashboard.assets.assets_page import PAGE_ROWS, assets_page
+from apps.dashboard.assets.assets_page import UNDO_ROWS, assets_page
 from apps.dashboard.assets.attachment_rows import attachment_rows
 from apps.dashboard.assets.event_rows import LifeEffect
 from apps.dashboard.assets.fleet_page import fleet_page
@@ -58,7 +58,7 @@ def assets(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         if submitted.message:
             messages.success(request, submitted.message)
         return HttpResponseRedirect(submitted.location(params))
-    done = [text for text in request.GET.get("done", "").split(".") if text][:PAGE_ROWS]
+    done = [text for text in request.GET.get("done", "").split(".") if text][:UNDO_ROWS]
     context = {
         "page": assets_page(lab=visitor.lab, params=request.GET.dict(), now=visitor.now),
         "forms": forms,

@@ -19,6 +19,7 @@ from apps.carbon.figures.figure_query import (
 from apps.carbon.figures.scopes import (
     EMBODIED,
     GHG_PROTOCOL,
+    LEASED,
     LESSON,
     OPERATION,
     PROFILE_NAMES,
@@ -45,6 +46,7 @@ LINES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("3.2", EMBODIED, "Buying and updating GPUs, servers, file servers"),
         ("3.3", UPSTREAM, "Grid losses, upstream of fuels"),
         ("3.5", WASTE, "Disposal of retired hardware, as far as it differs from the estimate"),
+        ("3.8", LEASED, "Leasing GPUs, servers, file servers"),
     ),
     LESSON: (
         ("2", OPERATION, "Training, serving and storage, wherever it runs"),

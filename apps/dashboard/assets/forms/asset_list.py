@@ -16,7 +16,7 @@ from apps.assets.services import Entry, record
 from apps.assets.services import reverse as reverse_event
 from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
-from apps.dashboard.assets.assets_page import PAGE_ROWS
+from apps.dashboard.assets.assets_page import PAGE_ROWS, UNDO_ROWS
 from apps.dashboard.assets.forms.fields import (
     SELECT_ONE,
     AssetForm,
@@ -163,7 +163,7 @@ class UndoForm(ListForm):
         texts = self.cleaned_data["entries"].split(".")
         numbers = [number for text in texts if (number := parse_record_number(text)) is not None]
         events = LifecycleEvent.objects.filter(
-            asset__lab=self.visitor.lab, pk__in=numbers[:PAGE_ROWS]
+            asset__lab=self.visitor.lab, pk__in=numbers[:UNDO_ROWS]
         )
         for event in events.select_related("asset__lab").order_by("pk"):
             reverse_event(event=event, by=self.visitor.user, now=self.visitor.now)

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from apps.assets.choices import Amortisation, AssetState, EventKind
+from apps.assets.choices import Amortisation, AssetState, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
+from apps.assets.selectors import assets_of
 from apps.assets.services import (
     Draft,
     Embodied,
@@ -24,7 +25,7 @@ from apps.assets.services import (
     store,
     upgrade,
 )
-from apps.assets.services.validation import HOURS_PER_YEAR
+from apps.assets.services.validation import HOURS_PER_YEAR, MOST_MASS_G
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import match
@@ -49,7 +50,8 @@ from apps.dashboard.assets.forms.fields import (
     parent_field,
     site_field,
 )
-from apps.dashboard.assets.forms.purchase import PurchaseFields
+from apps.dashboard.assets.forms.purchase import CONDITIONS, PurchaseFields
+from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, PageForms, StartFields, TextField
 
 SOURCE_REQUIRED = "Enter the source, such as a data sheet, a study or an estimate."
@@ -75,6 +77,10 @@ class ChangeForm(AssetForm):
     title: ClassVar[str] = ""
     description: ClassVar[str] = ""
 
+    def concerned(self) -> list[Asset]:
+        """Return the assets that the form changes."""
+        return [self.asset]
+
     def change(self) -> Change:
         """Return the change that a valid form describes. Raises LabCarbonError."""
         raise NotImplementedError
@@ -93,7 +99,7 @@ class ChangeForm(AssetForm):
         try:
             return effect_of(
                 lab=self.visitor.lab,
-                assets=[self.asset],
+                assets=self.concerned(),
                 change=self.change().make,
                 now=self.visitor.now,
             )
@@ -113,15 +119,26 @@ class EventForm(ChangeForm, StartFields, ReasonFields):
         """Return the values of Entry that this kind of event has."""
         return {}
 
+    def entry(self) -> Entry:
+        """Return the event of a valid form."""
+        data = self.cleaned_data
+        return Entry(
+            EventKind(self.action),
+            self.start_us(),
+            evidence=data["evidence"],
+            note=data["note"],
+            **self.details(),
+        )
+
     def change(self) -> Change:
-        kind, data = EventKind(self.action), self.cleaned_data
-        entry = Entry(
-            kind, self.start_us(), evidence=data["evidence"], note=data["note"], **self.details()
-        )
         make = partial(
-            record, asset=self.asset, entry=entry, by=self.visitor.user, now=self.visitor.now
+            record,
+            asset=self.asset,
+            entry=self.entry(),
+            by=self.visitor.user,
+            now=self.visitor.now,
         )
-        return Change(make, f"{self.asset.name}: {kind.label.lower()}.")
+        return Change(make, f"{self.asset.name}: {EventKind(self.action).label.lower()}.")
 
 
 class DeployForm(EventForm):
@@ -233,8 +250,11 @@ class RetireForm(EventForm):
 class DisposeForm(EventForm):
     action = EventKind.DISPOSE
     title = "Dispose"
-    description = (
-        "Each part has its own book value. Dispose of each part, or move it to another machine."
+    parts = forms.ChoiceField(
+        label="Parts",
+        choices=[("", "Choose …"), *PartsAction.choices],
+        help_text="Each part has its own book value.",
+        error_messages={"required": "Choose what happens to the parts."},
     )
     counterpart = TextField(
         label="Recipient",
@@ -242,17 +262,39 @@ class DisposeForm(EventForm):
         max_length=200,
         widget=forms.TextInput({"placeholder": "Recycler, buyer"}),
     )
+    end_of_life = forms.ChoiceField(
+        label="End of life", choices=[("", "Unknown"), *EndOfLife.choices], required=False
+    )
+    mass_kg = NumberField(
+        label="Mass (kg)",
+        max_value=MOST_MASS_G // 1000,
+        help_text="Recycled: the default emissions are 4.69 g CO₂e per kg.",
+    )
     kg = KilogramField(
         label="End-of-life emissions (kg CO₂e)",
-        help_text="Treatment and transport. Empty: unknown.",
+        help_text="Treatment and transport. Empty: the default, if there is one.",
     )
-    field_order = ("counterpart", "kg", *_DAYS, *_REASON)
+    service_fields: ClassVar[dict[str, str]] = {**AssetForm.service_fields, "mass": "mass_kg"}
+    field_order = ("parts", "end_of_life", "mass_kg", "counterpart", "kg", *_DAYS, *_REASON)
+
+    def __init__(self, visitor: Visitor, *args: Any, **context: Any) -> None:
+        super().__init__(visitor, *args, **context)
+        disposed = [asset.pk for asset in self.concerned()]
+        left = assets_of(visitor.lab).filter(parent__in=disposed).exclude(pk__in=disposed)
+        if not left.exists():
+            del self.fields["parts"]
 
     def details(self) -> dict[str, Any]:
         data = self.cleaned_data
         source = data["evidence"] or data["counterpart"]
         embodied = None if data["kg"] is None else Embodied(data["kg"], source=source)
-        return {"embodied": embodied, "counterpart": data["counterpart"]}
+        return {
+            "embodied": embodied,
+            "counterpart": data["counterpart"],
+            "parts": data.get("parts", ""),
+            "end_of_life": data["end_of_life"],
+            "mass_g": None if data["mass_kg"] is None else int(data["mass_kg"] * 1000),
+        }
 
 
 class UpgradeForm(ChangeForm, StartFields, ReasonFields):
@@ -476,8 +518,11 @@ CHANGE_FORMS: tuple[type[ChangeForm], ...] = (*EVENT_FORMS, ReverseForm, Opening
 def initial_values(asset: Asset) -> dict[str, dict[str, Any]]:
     """Return the initial values of the forms of an asset's page, by action."""
     model_name = asset.model.name if asset.model else ""
+    openings = LifecycleEvent.objects.filter(asset=asset, kind__in=CONDITIONS, reversed_by=None)
+    kind = openings.values_list("kind", flat=True).first()
+    condition = CONDITIONS[EventKind(kind)] if kind else "new"
     return {
-        OpeningForm.action: {"model_name": model_name},
+        OpeningForm.action: {"model_name": model_name, "condition": condition},
         DescribeForm.action: {
             "name": asset.name,
             "kind": asset.kind,

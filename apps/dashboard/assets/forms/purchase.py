@@ -45,6 +45,9 @@ from apps.dashboard.assets.new_asset_page import Offers, offers
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import ACTION, StartFields, TextField
 
+# Values of ``condition``; a purchase of a new asset is "new".
+CONDITIONS = {EventKind.SECOND_HAND: "used", EventKind.LEASE: "leased"}
+
 
 def _count(label: str, **options: Any) -> forms.IntegerField:
     """Return an optional field for a whole number."""
@@ -130,8 +133,8 @@ class PurchaseFields(AssetForm, ConfigurationFields, StartFields, ReasonFields):
         label="End of life (kg CO₂e)", help_text="Part of the total, if stated separately."
     )
     condition = forms.ChoiceField(
-        label="Condition",
-        choices=[("new", "New"), ("used", "Second-hand")],
+        label="Acquired as",
+        choices=[("new", "New"), ("used", "Second-hand"), ("leased", "Leased")],
         widget=forms.RadioSelect,
         required=False,
         initial="new",
@@ -336,7 +339,10 @@ class PurchaseFields(AssetForm, ConfigurationFields, StartFields, ReasonFields):
         data = self.cleaned_data
         is_used = data["condition"] == "used"
         return Entry(
-            EventKind.SECOND_HAND if is_used else EventKind.PURCHASE,
+            next(
+                (kind for kind, value in CONDITIONS.items() if value == data["condition"]),
+                EventKind.PURCHASE,
+            ),
             self.start_us(),
             embodied=self._second_hand(self._life_hours("first_life_years"))
             if is_used
