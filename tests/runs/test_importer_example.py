@@ -1,4 +1,4 @@
-"""The importer of docs/runs.md: it runs as printed, twice, and its hashes are those of lc1."""
+"""The importer of docs/runs.md: it runs as printed, twice, and its hashes are those of lc2."""
 
 import os
 import re

@@ -54,6 +54,8 @@ _EVENT_COLUMNS = (
     "counterpart",
     "evidence",
     "note",
+    "end_of_life",
+    "mass_g",
     *_EMBODIED_COLUMNS,
 )
 _OPENING_COLUMNS: Mapping[str, tuple[str, ...]] = {

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -76,30 +79,71 @@ def compose(
     if not name or not os.path.isdir(folder):
         return None
     question = {"folder": os.path.realpath(folder), "name": name, "overrides": overrides}
+    seconds = max(_MIN_S, budget.remaining_s * 0.8)
     try:
-        completed = subprocess.run(
+        output = _run(
             [interpreter, "-I", "-c", _COMPOSE],
-            input=json.dumps(question).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            json.dumps(question).encode(),
             cwd=cwd,
-            env=dict(environ),
-            timeout=max(_MIN_S, budget.remaining_s * 0.8),
-            check=False,
+            environ=environ,
+            seconds=seconds,
         )
-        if completed.returncode != 0 or len(completed.stdout) > _MAX_OUTPUT_BYTES:
-            return None
-        answer = json.loads(completed.stdout)
+        answer = json.loads(output)
         values, swept = answer["values"], answer["swept"]
-        if not isinstance(values, dict) or not isinstance(swept, dict):
-            return None
-        if not all(isinstance(texts, list) for texts in swept.values()):
-            return None
-        return Composed(values, swept, os.path.realpath(folder))
-    except subprocess.TimeoutExpired as error:
-        raise ComposeTimeout from error
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+    if not isinstance(values, dict) or not isinstance(swept, dict):
+        return None
+    if not all(isinstance(texts, list) for texts in swept.values()):
+        return None
+    return Composed(values, swept, os.path.realpath(folder))
+
+
+def _run(
+    command: Sequence[str], content: bytes, *, cwd: str, environ: Mapping[str, str], seconds: float
+) -> bytes:
+    """Return the output of a program; "" if it fails or prints too much. Raises OSError, and
+    ComposeTimeout after ``seconds``. Its processes are then ended.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=cwd,
+        env=dict(environ),
+        start_new_session=True,
+    ) as process:
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            _kill(process)
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write(content)
+                process.stdin.close()
+            output = process.stdout.read(_MAX_OUTPUT_BYTES + 1)
+            if len(output) > _MAX_OUTPUT_BYTES:
+                _kill(process)
+                output = b""
+            exit_code = process.wait()
+        finally:
+            timer.cancel()
+    if is_late.is_set():
+        raise ComposeTimeout
+    return b"" if exit_code else output
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a program and what it started: it leads a process group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _place(

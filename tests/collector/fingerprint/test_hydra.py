@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,17 @@ def test_a_slow_interpreter_is_ended_at_the_deadline(script: Path) -> None:
     slow.chmod(0o755)
     with pytest.raises(ComposeTimeout):
         composed(script, interpreter=str(slow), seconds=0.5)
+
+
+def test_endless_output_is_neither_kept_nor_awaited(script: Path) -> None:
+    endless = script.parent / "endless-python"
+    endless.write_text("#!/bin/sh\nexec cat /dev/zero\n")
+    endless.chmod(0o755)
+    tracemalloc.start()
+    assert composed(script, interpreter=str(endless), seconds=30) is None
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * 1024 * 1024
 
 
 def test_a_late_survey_sends_the_complete_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
