@@ -1,9 +1,15 @@
 from django.urls import path
 
-from apps.assets.api import AssetsView, AssetView, BulkEventsView, EventReversalView, EventsView
-from apps.assets.api_attachments import AttachmentsView, AttachmentView
-from apps.assets.api_import import ImportMappingView, ImportsView, ImportView
-from apps.assets.api_undo import (
+from apps.assets.api.assets import (
+    AssetsView,
+    AssetView,
+    BulkEventsView,
+    EventReversalView,
+    EventsView,
+)
+from apps.assets.api.attachments import AttachmentsView, AttachmentView
+from apps.assets.api.imports import ImportMappingView, ImportsView, ImportView
+from apps.assets.api.undo import (
     AssetRemovalView,
     AssetRestorationView,
     ImportRedoView,

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
-from apps.assets.api_attachments import download, sandboxed
+from apps.assets.api.attachments import download, sandboxed
 from apps.assets.models import Asset
 from apps.assets.selectors import asset_of, entries_of, through
 from apps.assets.services.attachments import attachment_of

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
-from apps.assets.api import asset_of
+from apps.assets.api.assets import asset_of
 from apps.assets.models import Asset, RegisterImport
 from apps.assets.services.csv_import import import_of
 from apps.assets.services.undo import (

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
-from apps.assets.api import asset_of
+from apps.assets.api.assets import asset_of
 from apps.assets.attachment_files import MAX_BYTES
 from apps.assets.choices import MediaType
 from apps.assets.models import Attachment
