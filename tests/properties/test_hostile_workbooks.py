@@ -139,6 +139,7 @@ def test_a_huge_cell_is_an_error_of_its_row() -> None:
         (b"%PDF-1.7", "a PDF"),
         (GOOD[:600] + b"\x00" * 200 + GOOD[800:], "damaged"),
     ],
+    ids=["archive", "old Excel", "PDF", "damaged"],  # GOOD contains the time
 )
 def test_files_of_another_type_are_refused(content: bytes, words: str) -> None:
     refused(content, words)
