@@ -120,7 +120,7 @@ def test_of_a_node_and_a_device_with_parts(filled: Labs) -> None:
     device = lab.node.devices.get(key=GPU)
     assert value(f"device:{GPU}") == 0
     set_meter(asset=card, device=device, from_us=T0 + 12 * US_PER_HOUR, by=lab.owner, now=NOW)
-    assert value(f"device:{GPU}") == 24 * KG  # its first meter also tells of the time before
+    assert value(f"device:{GPU}") == 12 * KG  # a first meter counts from its date
     assert value(node) == 24 * 3 * KG, "its device is in the node"
     record(asset=card, entry=Entry("move", T0 + 6 * US_PER_HOUR), by=lab.owner, now=NOW)
     set_meter(asset=card, from_us=T0 + 12 * US_PER_HOUR, by=lab.owner, now=NOW)

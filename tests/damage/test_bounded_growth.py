@@ -62,7 +62,7 @@ def test_expired_rows_are_deleted_and_valid_ones_remain(lab: SmallLab) -> None:
     assert set(Job.objects.filter(kind="test").values_list("key", flat=True)) == {"later"}
     waiting = Job.objects.exclude(kind="test")
     assert {job.kind for job in waiting} == {
-        CHECK_JOB, SEAL_JOB, "core.clear_expired", "accounts.clear_expired",
+        CHECK_JOB, SEAL_JOB, "core.clear_expired", "accounts.clear_expired", "assets.orphan_files",
     }  # fmt: skip
     assert all(now < job.due_us <= now_us() + DAY_US for job in waiting)
 

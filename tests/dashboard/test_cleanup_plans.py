@@ -462,7 +462,10 @@ def test_what_was_typed_of_days_comes_back_after_a_mistake(lab: SmallLab, owner:
             {"action": "retention", "days:intermediate": "soon"},
             'data-field-error="days:intermediate"',
         ),
-        ({"action": "retention", "days:intermediate": "0"}, 'data-field-error="days:intermediate"'),
+        (
+            {"action": "retention", "days:intermediate": "-1"},
+            'data-field-error="days:intermediate"',
+        ),
         ({"action": "retention", "days:pinned": "3"}, "not a class"),
         ({"action": "retention", "project": "a\x00"}, "No such project"),
     ],
@@ -477,7 +480,7 @@ def test_all_errors_of_retention_periods_are_shown_at_once(lab: SmallLab, owner:
         owner,
         PAGE,
         400,
-        **{"action": "retention", "days:final": "soon", "days:sweep": "0", "days:crashed": "30"},
+        **{"action": "retention", "days:final": "soon", "days:sweep": "-1", "days:crashed": "30"},
     )
     assert re.findall(r'data-field-error="days:(\w+)"', page) == ["final", "sweep"]
     assert not RetentionPeriod.objects.exists()

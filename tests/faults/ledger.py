@@ -112,7 +112,8 @@ class LedgerDatabase:
         return self.rows(
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
             "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over', "
-            "'accounts.clear_expired', 'core.check_tables', 'core.clear_expired', 'ingest.seal') "
+            "'accounts.clear_expired', 'assets.orphan_files', 'core.check_tables', "
+            "'core.clear_expired', 'ingest.seal') "
             "ORDER BY id"
         )
 
