@@ -355,19 +355,28 @@ def _refuse_relatives(
             reason = (
                 _missing_machine(by_asset[pk], reasons, records, removed)
                 if is_redo or pk not in removed
-                else _remaining_part(pk, reasons, records, removed)
+                else _remaining_part(pk, reasons, records, removed, by_asset)
             )
             if reason:
                 reasons[pk], found = reason, True
 
 
 def _remaining_part(
-    pk: int, reasons: Mapping[int, str], records: _Records, removed: Collection[int]
+    pk: int,
+    reasons: Mapping[int, str],
+    records: _Records,
+    removed: Collection[int],
+    by_asset: Mapping[int, RegisterChange],
 ) -> str:
+    moved_back = {
+        asset_id
+        for asset_id, change in by_asset.items()
+        if any(each["field"] == "parent" for each in change.differences)
+    }
     remaining = [
         child.name
         for child in records.children[pk]
-        if child.pk not in removed or reasons.get(child.pk, "-")
+        if child.pk not in {*removed, *moved_back} or reasons.get(child.pk, "-")
     ]
     more = f" and {len(remaining) - 3} more" if len(remaining) > 3 else ""
     return f"it contains {', '.join(remaining[:3])}{more}" if remaining else ""
