@@ -220,6 +220,26 @@ def test_parts_registered_later_and_later_imports_are_refused(lab: SmallLab) -> 
     assert reasons(first) == {}
 
 
+def test_a_part_moves_back_out_of_a_machine_of_the_same_import(lab: SmallLab) -> None:
+    imported(lab, FIRST)
+    before, card = books_by_year(lab), Asset.objects.get(tag="INV-3")
+    file = (
+        f"{HEAD}\n"
+        "server 9,server,,INV-9,,,,2025-03-01,2025-03-01,,,\n"
+        "card 2,gpu,,INV-3,S-3,,,2024-05-01,,,,INV-9\n"
+    )
+    row = imported(lab, file, NOW + 1)
+    assert Asset.objects.get(pk=card.pk).parent == Asset.objects.get(tag="INV-9")
+    after = books_by_year(lab)
+    assert [step.reason for step in plan_undo(row).steps] == ["", ""]
+    undo_import(row=row, leave_out=(), by=lab.owner, now=NOW + 2)
+    assert Asset.objects.get(pk=card.pk).parent == card.parent
+    assert books_by_year(lab) == before
+    assert differing(lab=lab.lab, repair=False) == []
+    redo_import(row=row, leave_out=(), by=lab.owner, now=NOW + 3)
+    assert books_by_year(lab) == after
+
+
 def test_values_edited_since_are_not_overwritten(lab: SmallLab) -> None:
     imported(lab, FIRST)
     row = imported(lab, FIRST.replace("rack 4", "rack 5"))
