@@ -130,7 +130,7 @@ def runs_with_keys_of(run: Run) -> set[int]:
     rows = fetch_rows(
         "SELECT DISTINCT other.run_id FROM runs_tierkey AS own JOIN runs_tierkey AS other"
         " ON other.lab_id = own.lab_id AND other.tier = own.tier AND other.key = own.key"
-        " WHERE own.run_id = %s AND own.lab_id = %s AND other.run_id < %s"
+        " WHERE own.run_id = %s AND own.lab_id = %s AND other.run_id <> %s"
         " ORDER BY other.run_id DESC LIMIT %s",
         [run.pk, run.lab_id, run.pk, _MAX_WITH_KEYS],
     )

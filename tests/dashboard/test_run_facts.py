@@ -6,13 +6,14 @@ from uuid import UUID
 
 from django.test import Client
 
+from apps.fleet.models import Node
 from apps.preflight.models import DuplicateFinding
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, MetricPoint, Run, TierKey
 from apps.runs.services.fingerprints import put_fingerprint
-from tests.builders import SmallLab
+from tests.builders import MINUTE, T0, SmallLab
 from tests.dashboard.support import HOSTILE, queries, text_of, use
-from tests.runs.fingerprints import hex64, parsed
+from tests.runs.fingerprints import a_run, hex64, parsed
 
 
 def _run(uuid: UUID) -> Run:
@@ -56,6 +57,16 @@ def test_parts_and_how_well_they_are_known(lab: SmallLab, owner: Client) -> None
         "2 × NVIDIA A100",
     ):
         assert words in page, words
+
+
+def test_energy_that_may_still_arrive_is_not_counted_yet(lab: SmallLab, owner: Client) -> None:
+    run = a_run(lab.lab, node=lab.node, state="finished", ended_us=T0 + MINUTE)
+    Node.objects.filter(pk=lab.node.pk).update(last_push_us=T0 + MINUTE)
+    assert "not counted yet" in text_of(owner.get(f"/runs/{run.uuid}/"))
+    Node.objects.filter(pk=lab.node.pk).update(last_push_us=T0 + 2 * MINUTE)
+    page = text_of(owner.get(f"/runs/{run.uuid}/"))
+    assert "not counted yet" not in page
+    assert "not measured" in page
 
 
 def test_what_nobody_told_is_said(lab: SmallLab, owner: Client) -> None:

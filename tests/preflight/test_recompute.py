@@ -2,13 +2,14 @@
 
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
 
 from apps.core.jobs import run_until_idle
 from apps.preflight.choices import Certainty, FindingState, Verdict
-from apps.preflight.models import DuplicateFinding
+from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.preflight.services import recompute
 from apps.preflight.services.recompute import preview, request_recompute
 from apps.runs.choices import Tier
@@ -112,6 +113,23 @@ def test_an_interrupted_recomputation_continues(
     assert not TierKey.objects.filter(tier=Tier.F1, key=7).exists()
     with_code = TierKey.objects.filter(tier=Tier.CODE_PARAMS).values_list("run", flat=True)
     assert set(with_code) == set(Fingerprint.objects.values_list("pk", flat=True))
+
+
+def test_a_stopped_run_is_still_withdrawn_by_the_same_work(small: SmallLab) -> None:
+    original = _before(small, 0)
+    preflight = Preflight.objects.create(
+        lab=small.lab, uuid=uuid4(), at_us=T0, verdict=Verdict.DUPLICATE, level="warn",
+        certainty=Certainty.VERIFIED, matches=[str(original.uuid)],
+    )  # fmt: skip
+    Avoided.objects.create(
+        lab=small.lab, preflight=preflight, run=original, f1=7, f1_weak=None, at_us=T0
+    )
+    request_recompute(lab=small.lab)
+    run_until_idle(worker="test")
+    avoided = Avoided.objects.get()
+    keys = TierKey.objects.filter(run=original, tier=Tier.F1).values_list("key", flat=True)
+    assert avoided.f1 in keys
+    assert avoided.f1 != 7
 
 
 def test_a_run_with_lc1_alone_is_never_verified_again(small: SmallLab) -> None:

@@ -34,6 +34,7 @@ from apps.preflight.finding_selectors import AvoidedRow, counts, list_avoided, l
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.runs.models import Run
+from apps.runs.selectors import uncounted_runs
 
 PAGE_ROWS = MOST_RUNS
 MOST_LISTED = 5000  # findings that are grouped and sorted
@@ -41,12 +42,15 @@ MOST_LISTED = 5000  # findings that are grouped and sorted
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding in the list. ``figures``: energy of the duplicate, or None if unmeasured."""
+    """A finding in the list. ``figures``: energy of the duplicate, or None if unmeasured.
+    ``uncounted``: it may still arrive.
+    """
 
     finding: DuplicateFinding
     who: str
     original_who: str
     figures: EnergyAndEmissions | None
+    uncounted: bool
     mine: bool
 
 
@@ -115,13 +119,16 @@ def finding_rows(
     spans: Spans,
     units: Units | None = None,
 ) -> list[FindingRow]:
-    """Return findings with their energy. No query."""
+    """Return findings with their energy. At most one query."""
+    unmeasured = [finding.run for finding in findings if finding.run.uuid not in spans]
+    uncounted = uncounted_runs(unmeasured)
     return [
         FindingRow(
             finding=finding,
             who=who_of(finding.run, visibility),
             original_who=who_of(finding.original, visibility),
             figures=run_pair(lab, finding.run.uuid, spans, units),
+            uncounted=finding.run.uuid in uncounted,
             mine=visibility.person_id is not None
             and visibility.person_id in (finding.run.user_id, finding.original.user_id),
         )

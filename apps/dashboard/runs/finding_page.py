@@ -15,7 +15,7 @@ from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
 from apps.runs.models import Run
-from apps.runs.selectors import metrics_of
+from apps.runs.selectors import metrics_of, uncounted_runs
 
 _WORDS = {
     Likeness.SAME: "same",
@@ -39,13 +39,14 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs."""
+    """One of the two runs. ``uncounted``: its energy may still arrive."""
 
     title: str
     run: Run
     who: str
     took: str
     figures: EnergyAndEmissions | None
+    uncounted: bool
     metric: tuple[str, float] | None
 
 
@@ -94,6 +95,8 @@ def finding_page(
     comparison = compare_runs(finding)
     spans = spans_of_runs(lab, [finding.run.uuid, finding.original.uuid])
     metrics = metrics_of([finding.run_id, finding.original_id])
+    unmeasured = [run for run in (finding.run, finding.original) if run.uuid not in spans]
+    uncounted = uncounted_runs(unmeasured)
 
     def side(title: str, run: Run) -> Side:
         took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
@@ -103,6 +106,7 @@ def finding_page(
             who_of(run, visibility),
             took,
             run_pair(lab, run.uuid, spans),
+            run.uuid in uncounted,
             metrics.get(run.pk),
         )
 

@@ -40,6 +40,7 @@ from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of_run
 from apps.preflight.models import DuplicateFinding
 from apps.runs.models import Run
+from apps.runs.selectors import uncounted_runs
 from apps.trackers.registry import run_panels
 from apps.trackers.tracker import Amount, Page
 
@@ -169,7 +170,9 @@ class RunDevice:
 
 @dataclass(frozen=True)
 class RunPage:
-    """One run. ``archive_problem``: why its archived windows cannot be shown."""
+    """One run. ``archive_problem``: why its archived windows cannot be shown. ``uncounted``: its
+    energy may still arrive.
+    """
 
     run: Run
     who: str
@@ -178,6 +181,7 @@ class RunPage:
     took: str
     figures: EnergyAndEmissions
     measured: bool
+    uncounted: bool
     pricing: Pricing
     qualities: list[tuple[str, Quantity]]
     idle: Quantity | None
@@ -296,6 +300,7 @@ def run_page(
         took=took(run, now),
         figures=energy_and_emissions(query, whole),
         measured=bool(use.parts),
+        uncounted=not use.parts and bool(uncounted_runs([run])),
         pricing=pricing,
         qualities=[
             (

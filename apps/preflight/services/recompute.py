@@ -10,9 +10,10 @@ from collections.abc import Callable
 from apps.accounts.models import Lab
 from apps.core.jobs import enqueue
 from apps.preflight.choices import FindingState
-from apps.preflight.models import DuplicateFinding
+from apps.preflight.models import Avoided, DuplicateFinding
 from apps.preflight.services.findings import judge_by_stored_keys, judge_run
-from apps.runs.models import Fingerprint, Run
+from apps.runs.choices import Tier
+from apps.runs.models import Fingerprint, Run, TierKey
 from apps.runs.services.ignored_params import CHUNK, recompute_runs
 
 RECOMPUTE = "preflight.recompute"
@@ -69,7 +70,24 @@ def _recompute_keys(lab: Lab, after: int) -> int:
     for start in range(0, len(run_ids), CHUNK):
         chunk = run_ids[start : start + CHUNK]
         recompute_runs(list(Run.objects.filter(pk__in=chunk).order_by("pk")), rebuild_all=True)
+        _renew_avoided(chunk)
     return run_ids[-1] if run_ids else 0
+
+
+def _renew_avoided(run_ids: list[int]) -> None:
+    """Give stopped runs the new keys of their originals, so that a later run of the same work
+    still withdraws them.
+    """
+    avoided = list(Avoided.objects.filter(run__in=run_ids, withdrawn_us__isnull=True))
+    if not avoided:
+        return
+    tiers = {Tier.F1: "f1", Tier.F1_WEAK: "f1_weak"}
+    keys = TierKey.objects.filter(run__in=[row.run_id for row in avoided], tier__in=tiers)
+    by_run = {(key.run_id, key.tier): key.key for key in keys}
+    for row in avoided:
+        for tier, name in tiers.items():
+            setattr(row, name, by_run.get((row.run_id, tier), getattr(row, name)))
+    Avoided.objects.bulk_update(avoided, list(tiers.values()))
 
 
 def _recompute_verdicts(lab: Lab, after: int) -> int:

@@ -304,11 +304,13 @@ class _Classification:
 
     def _add_output(self, name: str, text: str) -> None:
         """Add an output path. One from which the code reads may be an input as well."""
+        path = os.path.join(self._cwd, text)
+        text = _USERINFO.sub("://", text)
         if path_roles.last_part(name) not in self._facts.read:
             self._params.dropped[_plain_name(name)] = text
             return
         self._params.labels[_plain_name(name)] = text
-        if _has_content(os.path.join(self._cwd, text)):
+        if _has_content(path):
             self._params.not_compared.append(
                 f"the content of {mask_argument(_plain_name(name))[:60]}"
             )
