@@ -221,6 +221,15 @@ def test_a_known_format_asks_only_for_what_is_ambiguous(lab: SmallLab) -> None:
     assert uploaded(lab, text).state == "read"
 
 
+def test_a_wrong_line_of_several_things_is_one_line_to_correct(lab: SmallLab) -> None:
+    text = "name,kind,tag,bought_on,quantity,price\nDisk,storage,I-1,2024-03-01,8,dear\n"
+    names = text.partition("\n")[0].split(",")
+    row = assigned(lab, text, Answers({name: name for name in names}))
+    assert row.summary["wrong"][0]["field"] == "price"
+    assert row.summary["counts"] == {"wrong": 1}
+    assert len(row.summary["wrong"]) == 1
+
+
 def test_columns_can_be_changed_until_the_file_is_registered(lab: SmallLab) -> None:
     text = HEAD + "a;RTX 3090;13/04/2024;1,50;EUR;Keller\n"
     row = assigned(lab, text, Answers(FIELDS_OF_HEAD))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from typing import Any
 
 import pytest
@@ -84,6 +85,20 @@ def test_what_was_not_measured_is_said(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get("/runs/duplicates/"))
     assert "not measured" in page
     assert figures_on(page) == []
+
+
+def test_script_and_labels_are_among_the_compared_parts(lab: SmallLab, owner: Client) -> None:
+    stored(lab, wire={"labels": {"experiment": "1" * 32}})
+    repeat = stored(lab, minutes=5, wire={"labels": {"experiment": "2" * 32}})
+    finding = judged(repeat)
+    page = text_of(owner.get(f"/runs/duplicates/{finding.pk}/"))
+    assert "Another label: experiment." in page
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page, re.DOTALL)
+    by_part = {row.split("</")[0].rpartition(">")[2].strip(): row for row in rows}
+    assert "same" in by_part["Script"]
+    assert "train.py" in by_part["Script"]
+    assert "different" in by_part["Labels"]
+    assert "experiment" in by_part["Labels"]
 
 
 def test_filters_live_in_the_address(lab: SmallLab, owner: Client) -> None:

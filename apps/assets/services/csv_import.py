@@ -201,6 +201,14 @@ def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> N
     RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
 
 
+def _counts(rows: Sequence[Row]) -> dict[str, int]:
+    """Return the number of assets by outcome; of wrong ones the number of lines to correct."""
+    counts = Counter(row.outcome for row in rows)
+    if counts[WRONG]:
+        counts[WRONG] = len({row.line for row in rows if row.outcome == WRONG})
+    return {outcome: count for outcome, count in counts.items() if count}
+
+
 def _summary(rows: Sequence[Row], zone: ZoneInfo) -> dict[str, Any]:
     new = [row for row in rows if row.outcome == NEW]
     shown = [
@@ -208,7 +216,7 @@ def _summary(rows: Sequence[Row], zone: ZoneInfo) -> dict[str, Any]:
     ]
     wrong = [row for row in shown if row.outcome == WRONG]
     return {
-        "counts": dict(Counter(row.outcome for row in rows)),
+        "counts": _counts(rows),
         "by": dict(Counter((row.known.by if row.known else "") or "unknown" for row in new)),
         "total_ug": sum(_total_ug(row) for row in new),
         "default_ug": sum(_total_ug(row) for row in new if _is_default(row)),

@@ -1,5 +1,6 @@
 """Page object of one duplicate finding."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from apps.preflight.finding_selectors import Sides, compare_runs
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
-from apps.runs.models import Run
+from apps.runs.models import Fingerprint, Run
 from apps.runs.selectors import metrics_of, uncounted_runs
 
 _WORDS = {
@@ -128,8 +129,8 @@ def finding_page(
     )
 
 
-def _short(text: str) -> str:
-    return text[:12] if text else "unknown"
+def _short(digest: str) -> str:
+    return digest[:12]
 
 
 def _parts(comparison: Sides) -> list[PartRow]:
@@ -139,33 +140,60 @@ def _parts(comparison: Sides) -> list[PartRow]:
         Likeness.UNKNOWN if relation.changed is None else Likeness(3 if not relation.changed else 0)
     )
     rows = [
-        ("Code", own.code or own.code_weak, other.code or other.code_weak, _WORDS[relation.code]),
-        ("Code without comments and format", own.code_normal, other.code_normal, _WORDS[normal]),
-        ("Parameters", own.recipe, other.recipe, _WORDS[params]),
-        ("Data", own.data or own.data_weak, other.data or other.data_weak, _WORDS[relation.data]),
+        ("Script", own.entry_name, other.entry_name, _entry(comparison)),
+        (
+            "Code",
+            _short(own.code or own.code_weak),
+            _short(other.code or other.code_weak),
+            _WORDS[relation.code],
+        ),
+        (
+            "Code without comments and format",
+            _short(own.code_normal),
+            _short(other.code_normal),
+            _WORDS[normal],
+        ),
+        ("Parameters", _params(own), _params(other), _WORDS[params]),
+        ("Labels", _names(own.labels), _names(other.labels), _labels(comparison)),
+        (
+            "Data",
+            _short(own.data or own.data_weak),
+            _short(other.data or other.data_weak),
+            _WORDS[relation.data],
+        ),
         (
             "Initial weights",
-            own.start or own.start_weak,
-            other.start or other.start_weak,
+            _short(own.start or own.start_weak),
+            _short(other.start or other.start_weak),
             _WORDS[relation.start],
         ),
-        (
-            "Seeds",
-            _seeds(comparison.works[0].seeds),
-            _seeds(comparison.works[1].seeds),
-            _SEEDS[relation.seeds],
-        ),
+        ("Seeds", _names(own.seeds), _names(other.seeds), _SEEDS[relation.seeds]),
     ]
     return [
-        PartRow(name, _short(own_text), _short(other_text), text, _CLASSES.get(text, ""))
+        PartRow(name, own_text or "unknown", other_text or "unknown", text, _CLASSES.get(text, ""))
         for name, own_text, other_text, text in rows
     ]
 
 
-def _seeds(seeds: Any) -> str:
-    if seeds is None:
-        return ""
-    return ", ".join(sorted(seeds)) or "unset"
+def _entry(comparison: Sides) -> str:
+    if not (comparison.here.entry and comparison.there.entry):
+        return "unknown"
+    return "same" if comparison.relation.entry else "different"
+
+
+def _params(fingerprint: Fingerprint) -> str:
+    return "none" if fingerprint.params == {} else _short(fingerprint.recipe)
+
+
+def _names(hashes: Mapping[str, str] | None) -> str:
+    """Return the names of seeds or labels, "" if they are unknown."""
+    return "" if hashes is None else ", ".join(sorted(hashes)) or "none"
+
+
+def _labels(comparison: Sides) -> str:
+    if comparison.here.labels is None or comparison.there.labels is None:
+        return "unknown"
+    return "different" if comparison.relation.labels else "same"
 
 
 def _same_params(comparison: Sides) -> int | None:
