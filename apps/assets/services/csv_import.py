@@ -37,9 +37,11 @@ from apps.assets.spreadsheets.preview import (
     KNOWN,
     NEW,
     WRONG,
+    Key,
     Reading,
     Row,
     generations,
+    key_of,
     settled,
 )
 from apps.assets.spreadsheets.rows import Options
@@ -362,24 +364,24 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
 def _changed(
     row: RegisterImport,
     rows: Sequence[Row],
-    registered: Mapping[int, Asset],
+    registered: Mapping[Key, Asset],
     by: User | None,
     now: int,
 ) -> int:
     """Change the registered assets that the file changes, and save what was done to each asset.
     Return the number of changed ones.
     """
-    by_line = {each.line: each for each in rows}
+    by_key = {key_of(each): each for each in rows}
     changes = [
         RegisterChange(
             lab=row.lab,
             register_import=row,
             asset=asset,
             kind=ChangeKind.REGISTERED,
-            values=by_line[line].values or {},
+            values=by_key[key].values or {},
             recorded_us=now,
         )
-        for line, asset in registered.items()
+        for key, asset in registered.items()
     ]
     events = _events_of([change.asset_id for change in changes])
     for change in changes:
@@ -390,7 +392,9 @@ def _changed(
             continue
         update, line = each.update, each.parent_line
         if line is not None:
-            machine = registered.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            machine = registered.get((line, 0)) or Asset.objects.get(
+                pk=by_key[line, 0].asset_id or 0
+            )
             opening = replace(update.draft.opening, parent=machine)
             update = replace(update, draft=replace(update.draft, opening=opening))
         updated.append(apply_update(update, row=row, by=by, now=now))
@@ -408,8 +412,8 @@ def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
     return events
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[int, Asset]:
-    """Register the new rows. Return the assets by line."""
+def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[Key, Asset]:
+    """Register the new rows. Return the assets by line and item."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
@@ -420,13 +424,14 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[i
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
-    registered: dict[int, Asset] = {}
+    registered: dict[Key, Asset] = {}
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            registered.update({row.line: asset for row, asset in zip(part, written, strict=True)})
-            here.update({row.line: registered[row.line] for row in part if row.line in parents})
+            assets = dict(zip(map(key_of, part), written, strict=True))
+            registered.update(assets)
+            here.update({line: assets[line, item] for line, item in assets if line in parents})
     return registered
 
 

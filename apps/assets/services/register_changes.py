@@ -83,6 +83,9 @@ class RegisterUpdate:
     def fields(self) -> frozenset[str]:
         return frozenset(difference.field for difference in self.differences)
 
+    def with_value(self, name: str, value: str) -> "RegisterUpdate":
+        return replace(self, values={**self.values, name: value})
+
 
 def last_values(lab: Lab) -> dict[int, Values]:
     """Return the values of the last import of each asset."""
