@@ -50,7 +50,8 @@ def test_licences_furniture_and_spare_parts_are_no_hardware_of_a_kind(words: str
     ("words", "kind"),
     [
         ("Server with Windows licence", "server"), ("Rackserver 2HE", "server"),
-        ("PC", "workstation"), ("Server rack 2U", "server"), ("Laptop incl. battery and sleeve", "laptop"),
+        ("PC", "workstation"), ("Server rack 2U", "server"),
+        ("Laptop incl. battery and sleeve", "laptop"),
         ("Hardware & Software: Server", "server"), ("Desktop", "workstation"),
         ("Rack-Server, 5 years warranty", "server"), ("Disk enclosure JBOD", "storage"),
         ("Arbeitsplatzrechner", "workstation"),
