@@ -1,11 +1,15 @@
 """A corrected file changes the figures of its assets as a new import of it would set them."""
 
+from typing import Any
+
 import pytest
 
 from apps.assets.models import Asset
+from apps.assets.services import csv_import
 from apps.assets.services.recompute import differing
+from apps.core.errors import Conflict
 from tests.assets.test_quantity_lines import imported, read
-from tests.builders import SmallLab, small_lab
+from tests.builders import T0, SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db
 
@@ -61,3 +65,25 @@ def test_an_empty_cell_and_another_name_change_no_figure(
     before = figure_of(lab, head, f"A,{first}")
     assert figure_of(lab, head, f"A,{second}") == before
     assert read(lab, f"{head}\nA,{second}\n").summary["counts"] == {"known": 1}
+
+
+def test_two_imports_of_one_list_confirmed_at_once_register_each_serial_number_once(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "name,serial,bought_on,embodied_kg\na,S-1,2023-01-01,100\nb,S-2,2023-01-01,100\n"
+    first, second = read(lab, text), read(lab, text)
+    previewed = csv_import._previewed
+
+    def read_before_the_other_is_registered(*arguments: Any) -> Any:
+        result = previewed(*arguments)
+        monkeypatch.setattr(csv_import, "_previewed", previewed)
+        csv_import.confirm(row=second, by=lab.owner, now=T0)
+        return result
+
+    monkeypatch.setattr(csv_import, "_previewed", read_before_the_other_is_registered)
+    with pytest.raises(Conflict) as refused:
+        csv_import.confirm(row=first, by=lab.owner, now=T0)
+    assert refused.value.field == "serial"
+    assert sorted(Asset.objects.values_list("serial", flat=True)) == ["S-1", "S-2"]
+    csv_import.confirm(row=first, by=lab.owner, now=T0)
+    assert Asset.objects.count() == 2

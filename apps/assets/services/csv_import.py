@@ -335,6 +335,7 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
         if locked_import.state == ImportState.DONE:
             raise Conflict("This import is already registered.", hint="Reload the page.")
+        _check_serials(row.lab, rows)
         registered = _written(row.lab, rows, by, now)
         changed = _changed(row, rows, registered, by, now)
         number = len(registered)
@@ -359,6 +360,23 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         row.state, row.summary, row.content = ImportState.DONE, summary, ""
         row.save(update_fields=["state", "summary", "content"])
     return number
+
+
+def _check_serials(lab: Lab, rows: Sequence[Row]) -> None:
+    """Raise Conflict if another import registered one of the new rows since they were read. Imports
+    of a lab wait for each other here.
+    """
+    Lab.objects.select_for_update(no_key=True).get(pk=lab.pk)
+    serials = [row.draft.facts.serial for row in rows if row.outcome == NEW and row.draft]
+    for start in range(0, len(serials), CHUNK):
+        part = [serial for serial in serials[start : start + CHUNK] if serial]
+        twice = Asset.objects.filter(lab=lab, serial__in=part).values_list("serial", flat=True)
+        if serial := twice.first():
+            raise Conflict(
+                f"The serial number {serial[:60]!r} was registered since the file was read.",
+                field="serial",
+                hint="Confirm the import again: the row is known then.",
+            )
 
 
 def _changed(
