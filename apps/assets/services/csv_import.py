@@ -4,7 +4,7 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
@@ -37,9 +37,11 @@ from apps.assets.spreadsheets.preview import (
     KNOWN,
     NEW,
     WRONG,
+    Key,
     Reading,
     Row,
     generations,
+    key_of,
     settled,
 )
 from apps.assets.spreadsheets.rows import Options
@@ -333,6 +335,7 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
         if locked_import.state == ImportState.DONE:
             raise Conflict("This import is already registered.", hint="Reload the page.")
+        _check_serials(row.lab, rows)
         registered = _written(row.lab, rows, by, now)
         changed = _changed(row, rows, registered, by, now)
         number = len(registered)
@@ -359,29 +362,45 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
     return number
 
 
+def _check_serials(lab: Lab, rows: Sequence[Row]) -> None:
+    """Raise Conflict if another import registered one of the new rows since they were read. Imports
+    of a lab wait for each other here.
+    """
+    Lab.objects.select_for_update(no_key=True).get(pk=lab.pk)
+    serials = [row.draft.facts.serial for row in rows if row.outcome == NEW and row.draft]
+    for start in range(0, len(serials), CHUNK):
+        part = [serial for serial in serials[start : start + CHUNK] if serial]
+        twice = Asset.objects.filter(lab=lab, serial__in=part).values_list("serial", flat=True)
+        if serial := twice.first():
+            raise Conflict(
+                f"The serial number {serial[:60]!r} was registered since the file was read.",
+                field="serial",
+                hint="Confirm the import again: the row is known then.",
+            )
+
+
 def _changed(
     row: RegisterImport,
     rows: Sequence[Row],
-    registered: Sequence[tuple[Row, Asset]],
+    registered: Mapping[Key, Asset],
     by: User | None,
     now: int,
 ) -> int:
     """Change the registered assets that the file changes, and save what was done to each asset.
     Return the number of changed ones.
     """
-    by_line = {each.line: each for each in rows}
+    by_key = {key_of(each): each for each in rows}
     changes = [
         RegisterChange(
             lab=row.lab,
             register_import=row,
             asset=asset,
             kind=ChangeKind.REGISTERED,
-            values=new.values or {},
+            values=by_key[key].values or {},
             recorded_us=now,
         )
-        for new, asset in registered
+        for key, asset in registered.items()
     ]
-    machines = {new.line: asset for new, asset in registered}
     events = _events_of([change.asset_id for change in changes])
     for change in changes:
         change.events = events[change.asset_id]
@@ -391,7 +410,9 @@ def _changed(
             continue
         update, line = each.update, each.parent_line
         if line is not None:
-            machine = machines.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            machine = registered.get((line, 0)) or Asset.objects.get(
+                pk=by_key[line, 0].asset_id or 0
+            )
             opening = replace(update.draft.opening, parent=machine)
             update = replace(update, draft=replace(update.draft, opening=opening))
         updated.append(apply_update(update, row=row, by=by, now=now))
@@ -409,8 +430,8 @@ def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
     return events
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> list[tuple[Row, Asset]]:
-    """Register the new rows. Return each with its asset: a line with a quantity is several rows."""
+def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[Key, Asset]:
+    """Register the new rows. Return the assets by line and item."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
@@ -421,14 +442,14 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> list[t
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
-    registered: list[tuple[Row, Asset]] = []
+    registered: dict[Key, Asset] = {}
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            pairs = list(zip(part, written, strict=True))
-            registered += pairs
-            here.update({row.line: asset for row, asset in pairs if row.line in parents})
+            assets = dict(zip(map(key_of, part), written, strict=True))
+            registered.update(assets)
+            here.update({line: assets[line, item] for line, item in assets if line in parents})
     return registered
 
 

@@ -11,7 +11,7 @@ from apps.assets.choices import OPENING, ChangeKind, EventKind
 from apps.assets.lifecycle_summary import SUMMARY_FIELDS
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.charges import as_event
-from apps.assets.services.events import refresh, standing_rows
+from apps.assets.services.events import last_reversal, refresh, standing_rows
 from apps.assets.services.register import check_tags
 from apps.assets.services.register_values import (
     DATED,
@@ -83,6 +83,9 @@ class RegisterUpdate:
     def fields(self) -> frozenset[str]:
         return frozenset(difference.field for difference in self.differences)
 
+    def with_value(self, name: str, value: str) -> "RegisterUpdate":
+        return replace(self, values={**self.values, name: value})
+
 
 def last_values(lab: Lab) -> dict[int, Values]:
     """Return the values of the last import of each asset."""
@@ -135,7 +138,7 @@ def apply_update(
             asset=asset,
             kind=EventKind.REVERSAL,
             hour=event.hour,
-            reverses=event,
+            reverses=last_reversal(event),
             recorded_us=now,
             recorded_by=by,
         )

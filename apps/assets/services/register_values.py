@@ -37,7 +37,17 @@ CELLS: Mapping[str, tuple[str, ...]] = {
     "in_use_since": ("in_use_since", "status"),
     "retired_on": ("retired_on",),
     "disposed_on": ("disposed_on",),
-    "embodied": ("embodied_kg", "model", "capacity_tb", "second_hand"),
+    "embodied": (
+        "embodied_kg",
+        "model",
+        "manufacturer",
+        "category",
+        "kind",
+        "capacity",
+        "capacity_tb",
+        "capacity_gb",
+        "second_hand",
+    ),
 }
 FACTS = (
     "name",
@@ -82,6 +92,8 @@ _FIGURE_CELLS = (
     "embodied_transport_kg",
     "embodied_end_of_life_kg",
     "embodied_includes_end_of_life",
+    "capacity",
+    "capacity_gb",
 )
 _FIGURE = "figure_cells"
 
@@ -122,6 +134,19 @@ def values_of_draft(draft: Draft, cells: Mapping[str, str]) -> Values:
     }
 
 
+def figure_cells(values: Values) -> dict[str, str]:
+    """Return the cells of a line that decide its figure, without empty ones."""
+    texts = values.get(_FIGURE, "").split("\x1f")
+    return {field: text for field, text in zip(_FIGURE_CELLS, texts, strict=False) if text}
+
+
+def with_product(cells: Mapping[str, str], draft: Draft) -> Mapping[str, str]:
+    """Return the cells of a line with its name as the model, if the model was found by it."""
+    if cells.get("model") or draft.facts.model is None or not cells.get("name"):
+        return cells
+    return {**cells, "model": cells["name"]}
+
+
 def values_of_asset(asset: Asset, events: Sequence[LifecycleEvent]) -> Values:
     """Return the values of an asset in the register. ``events``: its active events."""
     opening = next(event for event in events if event.kind in OPENING)
@@ -158,7 +183,7 @@ def changed_fields(
         # Without an earlier import, only a stated figure is compared, not that of the catalogue.
         return frozenset(stated if cells.get("embodied_kg") else stated - {"embodied"})
     changed = {field for field in stated if values[field] != baseline.get(field)}
-    if values[_FIGURE] == baseline.get(_FIGURE):
+    if figure_cells(values) == figure_cells(baseline):
         changed.discard("embodied")  # the catalogue changed, not the file
     return frozenset(changed)
 

@@ -80,6 +80,10 @@ class Drafter:
         """Return whether lines without a purchase date get one."""
         return bool(self._options.bought_on)
 
+    def has_model(self, name: str) -> bool:
+        """Return whether a name is that of a model of the catalogue."""
+        return self._matcher.find(names_of("", name, "")) is not None
+
     def drafted(self, row: dict[str, str]) -> Drafted:
         """Return the result of a line. Raises InvalidInput naming the field."""
         kind, known, remarks, capacity = self._matched(row)
