@@ -18,9 +18,10 @@ from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
-from apps.preflight.choices import Certainty, EnergyState, Level, Outcome, Verdict
+from apps.preflight.choices import Certainty, Level, Outcome, Verdict
 from apps.preflight.presenters import Requester
 from apps.preflight.services.preflight import PreflightRequest, check_duplicates, record_outcome
+from apps.runs.choices import EnergyState
 from apps.runs.fingerprint_parsing import parse_fingerprint
 from apps.runs.serializers import validate_tags_mapping
 

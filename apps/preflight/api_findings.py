@@ -32,7 +32,9 @@ from apps.preflight.finding_selectors import compare_runs, finding_by_id, list_f
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import emission_of, who_of
 from apps.preflight.services.findings import MAX_REASON, decide, reopen
+from apps.runs.choices import EnergyState
 from apps.runs.models import Run
+from apps.runs.selectors import energy_states
 
 _CHOICES = {
     "state": FindingState.values,
@@ -62,7 +64,8 @@ class FindingRunReply(serializers.Serializer[Any]):
     state = serializers.CharField()
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True, help_text="null: unknown or running")
-    energy_mj = serializers.IntegerField(allow_null=True, help_text="null: not measured")
+    energy_mj = serializers.IntegerField(allow_null=True, help_text="null: see energy_state")
+    energy_state = serializers.ChoiceField(choices=EnergyState.choices)
     emission_ug = serializers.IntegerField(
         allow_null=True, help_text="null: unknown for part of the energy"
     )
@@ -219,7 +222,9 @@ def _rows(who: Caller, findings: Sequence[DuplicateFinding]) -> list[dict[str, A
     """Return findings in the API's form. A fixed number of queries."""
     visibility = visibility_for(who.lab, who.user)
     runs = [run for finding in findings for run in (finding.run, finding.original)]
-    figures = figures_of_runs(who.lab, list(dict.fromkeys(run.uuid for run in runs)))
+    uuids = list(dict.fromkeys(run.uuid for run in runs))
+    figures = figures_of_runs(who.lab, uuids)
+    states = energy_states(who.lab, uuids, figures)
 
     def run_row(run: Run) -> dict[str, Any]:
         figure, project = figures.get(run.uuid), run.charged_project
@@ -233,6 +238,7 @@ def _rows(who: Caller, findings: Sequence[DuplicateFinding]) -> list[dict[str, A
             "started_at": utc(run.started_us).isoformat(),
             "ended_at": utc(run.ended_us).isoformat() if run.ended_us is not None else None,
             "energy_mj": figure.energy_mj if figure else None,
+            "energy_state": states[run.uuid].value,
             "emission_ug": emission_of(figure),
         }
 

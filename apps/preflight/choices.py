@@ -34,14 +34,6 @@ class Level(TextChoices):
     SILENT = "silent", "Silent"
 
 
-class EnergyState(TextChoices):
-    """Whether the energy of a run is known."""
-
-    COUNTED = "counted", "Counted"
-    NOT_COUNTED_YET = "not_counted_yet", "Not counted yet"
-    NOT_MEASURED = "not_measured", "Not measured"
-
-
 class Outcome(TextChoices):
     """The action that followed a response."""
 

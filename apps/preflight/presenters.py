@@ -15,14 +15,15 @@ from apps.accounts.models import Lab, User
 from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.clock import utc
-from apps.preflight.choices import EnergyState, Level, Verdict
+from apps.preflight.choices import Level, Verdict
 from apps.preflight.differences import Difference, differences
 from apps.preflight.messages import incomparable, message, opening
 from apps.preflight.selectors import runs_by_uuid
 from apps.preflight.similarity import Question, Seeds
 from apps.preflight.verdicts import Finding, Match
+from apps.runs.choices import EnergyState
 from apps.runs.models import Run
-from apps.runs.selectors import metrics_of, uncounted_runs
+from apps.runs.selectors import energy_states, metrics_of
 
 MAX_MATCHES = 5
 MAX_ESTIMATE_RUNS = 10
@@ -95,18 +96,14 @@ def present_matches(
     figures = figures_of_runs(lab, [*uuids, *(uuid for uuid in alike if uuid not in uuids)])
     runs = runs_by_uuid(lab, uuids)
     metrics = metrics_of([run.pk for run in runs.values()])
-    uncounted = uncounted_runs([run for run in runs.values() if run.uuid not in figures])
+    states = energy_states(lab, runs, figures)
     presented = [
         PresentedMatch(
             run=run,
             who=requester.who(run),
             match=match,
             figure=figures.get(run.uuid),
-            energy_state=EnergyState.COUNTED
-            if run.uuid in figures
-            else EnergyState.NOT_COUNTED_YET
-            if run.uuid in uncounted
-            else EnergyState.NOT_MEASURED,
+            energy_state=states[run.uuid],
             metric=metrics.get(run.pk) if requester.reads else None,
             differs=[
                 difference if requester.reads else replace(difference, there=None)

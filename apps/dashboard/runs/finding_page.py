@@ -15,8 +15,9 @@ from apps.preflight.finding_selectors import Sides, compare_runs
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
+from apps.runs.choices import EnergyState
 from apps.runs.models import Fingerprint, Run
-from apps.runs.selectors import metrics_of, uncounted_runs
+from apps.runs.selectors import energy_states, metrics_of
 
 _WORDS = {
     Likeness.SAME: "same",
@@ -40,14 +41,14 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs. ``uncounted``: its energy may still arrive."""
+    """One of the two runs. ``figures`` None: see ``energy_state``."""
 
     title: str
     run: Run
     who: str
     took: str
     figures: EnergyAndEmissions | None
-    uncounted: bool
+    energy_state: EnergyState
     metric: tuple[str, float] | None
 
 
@@ -94,10 +95,10 @@ def finding_page(
 ) -> FindingPage:
     """Return a finding with both of its runs."""
     comparison = compare_runs(finding)
-    spans = spans_of_runs(lab, [finding.run.uuid, finding.original.uuid])
+    uuids = [finding.run.uuid, finding.original.uuid]
+    spans = spans_of_runs(lab, uuids)
+    states = energy_states(lab, uuids, spans)
     metrics = metrics_of([finding.run_id, finding.original_id])
-    unmeasured = [run for run in (finding.run, finding.original) if run.uuid not in spans]
-    uncounted = uncounted_runs(unmeasured)
 
     def side(title: str, run: Run) -> Side:
         took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
@@ -107,7 +108,7 @@ def finding_page(
             who_of(run, visibility),
             took,
             run_pair(lab, run.uuid, spans),
-            run.uuid in uncounted,
+            states[run.uuid],
             metrics.get(run.pk),
         )
 
