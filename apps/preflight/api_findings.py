@@ -27,7 +27,13 @@ from apps.core.clock import now_us, utc
 from apps.core.errors import Forbidden, InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
-from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
+from apps.preflight.choices import (
+    RECORDED_VERDICTS,
+    Certainty,
+    FindingState,
+    ValueState,
+    Verdict,
+)
 from apps.preflight.finding_selectors import compare_runs, finding_by_id, list_findings
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import emission_of, who_of
@@ -96,9 +102,11 @@ class FindingDetail(FindingReply):
                 "part": serializers.CharField(),
                 "name": serializers.CharField(),
                 "here": serializers.JSONField(
-                    allow_null=True, help_text="value of 'run'; null: absent or a hash"
+                    allow_null=True, help_text="value of 'run'; null: see here_state"
                 ),
                 "there": serializers.JSONField(allow_null=True),
+                "here_state": serializers.ChoiceField(choices=ValueState.choices, allow_null=True),
+                "there_state": serializers.ChoiceField(choices=ValueState.choices, allow_null=True),
             },
         )
     )
@@ -269,6 +277,8 @@ def _detail(who: Caller, finding: DuplicateFinding) -> dict[str, Any]:
             "name": difference.name,
             "here": difference.here,
             "there": difference.there,
+            "here_state": difference.here_state,
+            "there_state": difference.there_state,
         }
         for difference in sides.differs
     ]

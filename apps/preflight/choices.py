@@ -34,6 +34,15 @@ class Level(TextChoices):
     SILENT = "silent", "Silent"
 
 
+class ValueState(TextChoices):
+    """Whether the value of one side of a difference is known."""
+
+    UPLOADED = "uploaded", "Uploaded"
+    ABSENT = "absent", "None"
+    NOT_UPLOADED = "not_uploaded", "Not uploaded"
+    NOT_VISIBLE = "not_visible", "Not visible"
+
+
 class Outcome(TextChoices):
     """The action that followed a response."""
 

@@ -1,7 +1,7 @@
 """Matches in a response, limited to what the requester may see."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median_low
 from typing import Any
@@ -16,7 +16,7 @@ from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.clock import utc
 from apps.preflight.choices import Level, Verdict
-from apps.preflight.differences import Difference, differences
+from apps.preflight.differences import Difference, differences, label_text
 from apps.preflight.messages import incomparable, message, opening
 from apps.preflight.selectors import runs_by_uuid
 from apps.preflight.similarity import Question, Seeds
@@ -106,7 +106,7 @@ def present_matches(
             energy_state=states[run.uuid],
             metric=metrics.get(run.pk) if requester.reads else None,
             differs=[
-                difference if requester.reads else replace(difference, there=None)
+                difference if requester.reads else difference.without_there()
                 for difference in differences(question.work, match.past.work)
             ],
         )
@@ -157,6 +157,8 @@ def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]
                 "name": difference.name,
                 "here": difference.here,
                 "there": difference.there,
+                "here_state": difference.here_state,
+                "there_state": difference.there_state,
             }
             for difference in match.differs
         ],
@@ -194,7 +196,7 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
         metric=first.metric,
         weak=first.match.relation.weak,
         labels=[
-            _label_text(difference) for difference in first.differs if difference.part == "labels"
+            label_text(difference) for difference in first.differs if difference.part == "labels"
         ],
         not_compared=(*first.match.relation.unknown, *first.match.relation.not_compared),
         differs=[
@@ -207,14 +209,6 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
 
 def _summary(run: Run, who: str, zone: str) -> str:
     return f"{who}, {_day(run.started_us, zone)}, {_STATES.get(run.state, run.state)}"
-
-
-def _label_text(difference: Difference) -> str:
-    """Return a label with both values, where they are known."""
-    values = [value for value in (difference.here, difference.there) if value is not None]
-    if difference.only or len(values) < 2:
-        return f"{difference.name}={values[0]}" if values else difference.name
-    return f"{difference.name} ({difference.there} → {difference.here})"
 
 
 def _day(at_us: int, zone: str) -> str:
