@@ -110,7 +110,7 @@ def test_a_label_is_shown_with_the_value_that_is_known(lab: SmallLab, owner: Cli
     assert finding is not None
     page = text_of(owner.get(f"/runs/duplicates/{finding.pk}/"))
     assert "Another label: experiment (resnet → not uploaded)." in page
-    assert '<td class="l">not uploaded</td><td class="l">resnet</td>' in page
+    assert '<td class="l any">not uploaded</td><td class="l any">resnet</td>' in page
     assert "data-missing-values" in page
     Fingerprint.objects.update(told={"experiment": "same name"})
     page = text_of(owner.get(f"/runs/duplicates/{finding.pk}/"))

@@ -55,6 +55,16 @@ def test_the_list_of_runs_and_its_csv(lab: SmallLab, owner: Client, three: list[
     assert states_on(text_of(owner.get("/runs/"))) == [NOT_MEASURED]
 
 
+def test_the_page_of_a_run(owner: Client, three: list[UUID]) -> None:
+    _, waiting, unmeasured = three
+    page = text_of(owner.get(f"/runs/{waiting}/"))
+    assert states_on(page) == [NOT_YET]
+    assert "No window contains this run" not in page
+    page = text_of(owner.get(f"/runs/{unmeasured}/"))
+    assert states_on(page) == [NOT_MEASURED]
+    assert "No window contains this run" in page
+
+
 def test_the_comparison_and_its_csv(owner: Client, three: list[UUID]) -> None:
     query = "&".join(f"run={uuid}" for uuid in three)
     page = text_of(owner.get(f"/runs/compare/?{query}"))
