@@ -1,5 +1,7 @@
 """One hardware list in six formats: one total, and every odd line is reported."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,12 +9,16 @@ import pytest
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
 from apps.assets.services.csv_import import assign_columns, confirm, upload
 from apps.assets.services.file_columns import Answers
+from apps.assets.services.recompute import differing
+from apps.assets.services.undo import redo_import, undo_import
 from apps.assets.spreadsheets.catalog_match import either_disk, embodied_of
 from apps.assets.spreadsheets.cells import capacity_in
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import best_figure, category_default
 from apps.core.jobs import run_until_idle
+from tests.assets import hardware_list
+from tests.assets.books_by_year import books_by_year
 from tests.assets.hardware_list import FORMATS, THINGS, Thing, things
 from tests.builders import T0, SmallLab, small_lab
 
@@ -31,12 +37,17 @@ def read_file(lab: SmallLab, name: str) -> RegisterImport:
         lab=lab.lab, file_name=file_name, content=write(), options=Options(currency="EUR"),
         by=lab.owner, now=T0,
     )  # fmt: skip
+    assign_as_proposed(lab, row)
+    assert row.state == "read", row.summary
+    return row
+
+
+def assign_as_proposed(lab: SmallLab, row: RegisterImport) -> None:
+    """Assign the columns of a file as proposed, where that is asked."""
     if row.state == "mapping":
         columns = {each["key"]: each["field"] for each in row.summary["questions"]["columns"]}
         assign_columns(row=row, answers=Answers(columns), by=lab.owner, now=T0)
     row.refresh_from_db()
-    assert row.state == "read", row.summary
-    return row
 
 
 def expected_ug(thing: Thing) -> int:
@@ -139,6 +150,53 @@ def test_the_list_is_registered_with_its_total_and_recognised_in_another_format(
         change["field"] for told in other.summary["rows"] for change in told.get("changes", ())
     }
     assert changed == {"serial", "location", "note"}  # no kind, model, date, price or figure
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_import_change_import_again_and_undo_leave_every_year_as_before(
+    lab: SmallLab, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = books_by_year(lab)
+    first = register_list(lab, name)
+    after_first = books_by_year(lab)
+    registered = Asset.objects.filter(lab=lab.lab).count()
+    assert first.changes.count() == registered == first.summary["counts"]["new"]
+    listed = changed_things()
+    monkeypatch.setattr(hardware_list, "things", lambda: listed)
+    second = register_list(lab, name)
+    assert second.summary["counts"]["changed"] > 20
+    assert second.summary["counts"]["new"] == 2
+    assert books_by_year(lab) != after_first
+    again = read_file(lab, name)
+    assert not {"new", "changed"} & {key for key, count in again.summary["counts"].items() if count}
+    undo_import(row=second, leave_out=(), by=lab.owner, now=T0 + 1)
+    assert books_by_year(lab) == after_first
+    undo_import(row=first, leave_out=(), by=lab.owner, now=T0 + 2)
+    assert books_by_year(lab) == empty
+    assert not Asset.objects.filter(lab=lab.lab).exists()
+    redo_import(row=first, leave_out=(), by=lab.owner, now=T0 + 3)
+    assert books_by_year(lab) == after_first
+    assert Asset.objects.filter(lab=lab.lab).count() == registered
+    assert differing(lab=lab.lab, repair=False) == []
+
+
+def changed_things() -> list[Thing]:
+    """Return the list with other dates on a third of the lines, and a line with two more things."""
+    listed = things()
+    for at, thing in enumerate(listed):
+        if at % 3 == 0 and thing.ended_on is None:
+            listed[at] = replace(thing, bought_on=thing.bought_on + timedelta(days=40))
+    cards = next(thing for thing in listed if thing.quantity > 1 and not thing.prefix)
+    return [*listed, replace(cards, tag="INV-900", name="two more", quantity=2)]
+
+
+def register_list(lab: SmallLab, name: str) -> RegisterImport:
+    row = read_file(lab, name)
+    confirm(row=row, by=lab.owner, now=T0)
+    run_until_idle(worker="test")
+    row.refresh_from_db()
+    assert row.state == "done"
+    return row
 
 
 def test_half_of_the_total_rests_on_defaults_at_most(lab: SmallLab) -> None:

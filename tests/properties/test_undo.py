@@ -17,6 +17,7 @@ from apps.assets.services.undo import plan_redo, plan_undo, redo_import, undo_im
 from apps.assets.spreadsheets.rows import Options
 from apps.core.jobs import run_until_idle
 from tests.assets.books_by_year import books_by_year
+from tests.assets.test_hardware_list import assign_as_proposed
 from tests.assets.test_undo import NOW
 from tests.builders import T0, SmallLab, small_lab
 from tests.examples import examples
@@ -28,6 +29,7 @@ lines = st.fixed_dictionaries(
     {
         "name": st.sampled_from(["a", "b"]),
         "kind": st.sampled_from(["gpu", "server", "monitor"]),
+        "quantity": st.sampled_from(["", "", "2", "3"]),
         "model": st.sampled_from(["", "NVIDIA A100-SXM4-80GB", "Dell PowerEdge R740"]),
         "bought_on": st.integers(2021, 2023).map(lambda year: f"{year}-03-0{year - 2020}"),
         "in_use_since": st.sampled_from(["", "2023-04-01", "2024-05-06"]),
@@ -67,6 +69,7 @@ def imported(lab: SmallLab, file: dict[int, dict[str, str]], now: int) -> Regist
         by=lab.owner,
         now=now,
     )
+    assign_as_proposed(lab, row)
     if row.summary["counts"].get("wrong"):
         assert books_by_year(lab) == before
         return None

@@ -4,7 +4,7 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
@@ -362,7 +362,7 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
 def _changed(
     row: RegisterImport,
     rows: Sequence[Row],
-    registered: Mapping[int, Asset],
+    registered: Sequence[tuple[Row, Asset]],
     by: User | None,
     now: int,
 ) -> int:
@@ -376,11 +376,12 @@ def _changed(
             register_import=row,
             asset=asset,
             kind=ChangeKind.REGISTERED,
-            values=by_line[line].values or {},
+            values=new.values or {},
             recorded_us=now,
         )
-        for line, asset in registered.items()
+        for new, asset in registered
     ]
+    machines = {new.line: asset for new, asset in registered}
     events = _events_of([change.asset_id for change in changes])
     for change in changes:
         change.events = events[change.asset_id]
@@ -390,7 +391,7 @@ def _changed(
             continue
         update, line = each.update, each.parent_line
         if line is not None:
-            machine = registered.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            machine = machines.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
             opening = replace(update.draft.opening, parent=machine)
             update = replace(update, draft=replace(update.draft, opening=opening))
         updated.append(apply_update(update, row=row, by=by, now=now))
@@ -408,8 +409,8 @@ def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
     return events
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[int, Asset]:
-    """Register the new rows. Return the assets by line."""
+def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> list[tuple[Row, Asset]]:
+    """Register the new rows. Return each with its asset: a line with a quantity is several rows."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
@@ -420,13 +421,14 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[i
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
-    registered: dict[int, Asset] = {}
+    registered: list[tuple[Row, Asset]] = []
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            registered.update({row.line: asset for row, asset in zip(part, written, strict=True)})
-            here.update({row.line: registered[row.line] for row in part if row.line in parents})
+            pairs = list(zip(part, written, strict=True))
+            registered += pairs
+            here.update({row.line: asset for row, asset in pairs if row.line in parents})
     return registered
 
 
