@@ -18,7 +18,7 @@ from labcarbon_collect.scan.database import FOLDER
 from labcarbon_collect.scan.description import printable
 from labcarbon_collect.scan.hashed_files import Entry
 from labcarbon_collect.scan.queries import PendingArtifact, ScanQueries
-from labcarbon_collect.scan.space_uploads import SpaceChange, mark_space_uploaded, space_changes
+from labcarbon_collect.scan.shared_bytes import SpaceChange, mark_space_uploaded, space_changes
 
 _MAX_QUEUED, _MAX_REQUEST_BYTES, _MAX_COPY_CHANGES = 4000, 4 << 20, 5000
 _UPLOAD_INTERVAL_S = 10.0
