@@ -1,7 +1,7 @@
 """Preview the registration of a file: each line is new, known, left out, or wrong. Read-only."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
@@ -15,8 +15,9 @@ from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.catalog_match import Known
 from apps.assets.spreadsheets.csv_reader import MAX_ROWS, Line, read_lines
-from apps.assets.spreadsheets.formats import Header, state_of
-from apps.assets.spreadsheets.rows import Drafter, Options, Remark
+from apps.assets.spreadsheets.formats import Header
+from apps.assets.spreadsheets.life_cells import Remark, has_end_date, is_over
+from apps.assets.spreadsheets.rows import Drafter, Options
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.core.units import US_PER_HOUR
@@ -75,7 +76,7 @@ class Reading:
     def __init__(self, lab: Lab, text: str, options: Options, now: int) -> None:
         self._lab, self._text, self._options, self._now = lab, text, options, now
         self.header: Header = self._read()[0]
-        self._drafter = Drafter(lab, options, self.header)
+        self._drafter = Drafter(lab, options, self.header, now)
         self._tags: dict[str, int] = dict(
             Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk")
         )
@@ -152,13 +153,8 @@ class Reading:
         )
         if asset_id is not None:
             return self._known(line, name, asset_id)
-        has_end = any(cells.get(field) for field in ("ended_on", "retired_on", "disposed_on"))
-        is_over = state_of(cells.get("status", "")) == "over"
-        if self.header.foreign and is_over and not has_end:
-            message = (
-                f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
-            )
-            return Row(line.number, LEFT_OUT, name, message=message)
+        if self.header.foreign and is_over(cells) and not has_end_date(cells):
+            return Row(line.number, LEFT_OUT, name, message=_without_date(cells))
         twice = self._twice(line)
         if twice:
             return Row(
@@ -238,6 +234,8 @@ class Reading:
     def _drafted(self, line: Line, name: str) -> Row:
         asset_input = self._drafter.drafted(line.cells)
         draft, parent_line = asset_input.draft, None
+        if self.header.foreign and is_over(line.cells) and not draft.entries:
+            return Row(line.number, LEFT_OUT, name, message=_without_date(line.cells))
         parent_text = line.cells.get("parent", "")
         if parent_text:
             ref = self._parent(parent_text, line.number)
@@ -300,6 +298,14 @@ def _name_of(cells: dict[str, str]) -> str:
     return next((cells[field] for field in fields if cells.get(field)), "")[:200]
 
 
+def _without_date(cells: dict[str, str]) -> str:
+    """Return the message of a line whose life has ended on an unknown day."""
+    fields = ("end_of_life", "status")
+    field = next(field for field in fields if cells.get(field))
+    what = field.replace("_", " ")
+    return f"skipped: {what} is {cells[field][:40]!r}, and the file has no date for it"
+
+
 def things_of(line: Line) -> list[Line]:
     """Return a line for each thing that a line stands for: by its quantity, or "4x …".
 
@@ -344,57 +350,3 @@ def _numbered(fields: dict[str, str], item: int, serial: str) -> dict[str, str]:
     if own.get("name"):
         own["name"] = f"{own['name']} {item}"
     return {name: text for name, text in own.items() if text}
-
-
-def settled(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with errors between lines: the parent is not registered, or is the row itself."""
-    by_line = {row.line: row for row in rows if row.item <= 1}
-    return [_settled(row, by_line) for row in rows]
-
-
-def _settled(row: Row, by_line: dict[int, Row]) -> Row:
-    seen: set[int] = set()
-    at: Row | None = row
-    while at is not None and at.outcome == NEW and at.parent_line is not None:
-        if at.line in seen:
-            return _wrong(row, "It is built into itself, by way of other lines.")
-        seen.add(at.line)
-        at = by_line.get(at.parent_line)
-    if row.outcome not in {NEW, CHANGED} or row.parent_line is None:
-        return row
-    parent = by_line.get(row.parent_line)
-    if parent is None or parent.outcome not in {NEW, KNOWN, CHANGED}:
-        return _wrong(row, f"Line {row.parent_line}, into which it is built, is not registered.")
-    return row
-
-
-def _wrong(row: Row, message: str) -> Row:
-    return replace(
-        row,
-        outcome=WRONG,
-        draft=None,
-        message=message,
-        field="parent",
-        hint="Correct the column parent.",
-    )
-
-
-def generations(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the new rows of settled ``rows`` by generation: parents before their parts."""
-    new = {(row.line, row.item): row for row in rows if row.outcome == NEW}
-    depths: dict[tuple[int, int], int] = {}
-    for row in new.values():
-        path = [row]
-        while _key(path[-1]) not in depths and (path[-1].parent_line or 0, 0) in new:
-            path.append(new[(path[-1].parent_line or 0, 0)])
-        base = depths.get(_key(path[-1]), 0)
-        for above, each in enumerate(reversed(path)):
-            depths[_key(each)] = base + above
-    levels: list[list[Row]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
-    for key, depth in depths.items():
-        levels[depth].append(new[key])
-    return [sorted(level, key=_key) for level in levels]
-
-
-def _key(row: Row) -> tuple[int, int]:
-    return row.line, row.item
