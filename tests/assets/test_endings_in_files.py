@@ -193,7 +193,7 @@ def test_a_german_list_is_registered_with_its_lives(lab: SmallLab) -> None:
     [
         (
             (
-                "Désignation;N° d'inventaire;Date d'achat;Motif de sortie;Date de sortie;Poids (kg)\n"
+                "Nom;N° d'inventaire;Date d'achat;Motif de sortie;Date de sortie;Poids (kg)\n"
                 "Portable;A;2021-04-13;volé;2023-02-01;1.8\n"
                 "Serveur;B;2021-04-13;vendu;2023-02-01;20\n"
             ),
@@ -201,7 +201,7 @@ def test_a_german_list_is_registered_with_its_lives(lab: SmallLab) -> None:
         ),
         (
             (
-                "Equipo;Número de inventario;Fecha de compra;Motivo de baja;Fecha de baja;Peso (kg)\n"
+                "Equipo;N.º de inventario;Fecha de compra;Motivo de baja;Fecha de baja;Peso (kg)\n"
                 "Portátil;A;2021-04-13;robado;2023-02-01;1.8\nServidor;B;2021-04-13;reciclado;"
                 "2023-02-01;20\n"
             ),
