@@ -71,7 +71,7 @@ def test_tokens_are_read_from_private_files(lab: SmallLab, tmp_path: Path) -> No
             add(fake.address, *files, system="glpi")
         token.chmod(0o600)
         add(fake.address, *files, system="glpi")
-        assert "2 rows" in run("test", "List")
+        assert "7 rows" in run("test", "List")
     with pytest.raises(CommandError, match="cannot be read"):
         add(fake.address, "--token-file", str(tmp_path / "none"))
     with pytest.raises(CommandError, match=r"Other users can read|cannot be read"):
