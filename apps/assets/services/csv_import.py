@@ -16,7 +16,7 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets.choices import ChangeKind, ImportState
+from apps.assets.choices import ChangeKind, EventKind, ImportState
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.file_columns import (
     Answers,
@@ -32,17 +32,14 @@ from apps.assets.services.register_changes import apply_update
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
+from apps.assets.spreadsheets.line_parents import Key, generations, key_of, settled
 from apps.assets.spreadsheets.preview import (
     CHANGED,
     KNOWN,
     NEW,
     WRONG,
-    Key,
     Reading,
     Row,
-    generations,
-    key_of,
-    settled,
 )
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import FigureMethod
@@ -251,7 +248,8 @@ def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
     facts, opening = (draft.facts, draft.opening) if draft else (None, None)
-    ended = [day_in(entry.at_us, zone) for entry in draft.entries] if draft else []
+    ending = draft.entries[-1] if draft and draft.entries else None
+    is_leased = opening is not None and opening.kind == EventKind.LEASE
     return {
         "line": row.line,
         "outcome": row.outcome,
@@ -266,7 +264,12 @@ def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
         "high_ug": embodied.high_ug if embodied else None,
         "why": known.why if known else "",
         "bought_on": day_in(opening.at_us, zone) if opening else "",
-        "ended_on": ended[-1] if ended else "",
+        "ended_on": day_in(ending.at_us, zone) if ending else "",
+        "end_of_life": ending.end_of_life if ending else "",
+        "mass_g": ending.mass_g if ending else None,
+        "recipient": ending.counterpart if ending else "",
+        "is_leased": is_leased,
+        "lessor": opening.counterpart if opening and is_leased else "",
         "price_ucurrency": facts.price_ucurrency if facts else None,
         "currency": facts.currency if facts else "",
         "owner": opening.project.slug if opening and opening.project else "",

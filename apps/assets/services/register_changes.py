@@ -26,6 +26,7 @@ from apps.assets.services.register_values import (
     values_of_draft,
 )
 from apps.assets.services.validation import Draft, Facts, checked_entry, checked_facts, event_row
+from apps.assets.treatment import default_emissions
 from apps.core.errors import Conflict
 
 _UNSAVED = 1 << 62  # ids of events that are not saved yet
@@ -58,9 +59,18 @@ _EVENT_COLUMNS = (
     "mass_g",
     *_EMBODIED_COLUMNS,
 )
+_DISPOSAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "disposed_on": ("hour",),
+    "end_of_life": ("end_of_life",),
+    "mass": ("mass_g",),
+    "recipient": ("counterpart",),
+    "end_of_life_emissions": _EMBODIED_COLUMNS,
+}
 _OPENING_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "bought_on": ("hour",),
     "second_hand": ("kind",),
+    "leased": ("kind", "counterpart"),
+    "lessor": ("counterpart",),
     "life_years": ("life_hours",),
     "amortisation": ("amortisation",),
     "owner": ("project",),
@@ -228,14 +238,20 @@ def _new_events(
         removed.append(opening)
         new.append(row)
     for field, kind in DATED.items():
-        if field not in fields:
+        columns = _DISPOSAL_COLUMNS if kind == EventKind.DISPOSE else {field: ("hour",)}
+        if not fields & set(columns):
             continue
         stated = event_row(asset, checked_entry(asset.lab, dated_entry(draft, kind), now), by, now)
         current = next((event for event in events if event.kind == kind), None)
         if current is not None:
             removed.append(current)
             copy = _copied(current, by, now)
-            copy.hour = stated.hour
+            for name in fields & set(columns):
+                for column in columns[name]:
+                    setattr(copy, column, getattr(stated, column))
+            if "end_of_life_emissions" not in fields and has_default_emissions(current):
+                defaults = default_emissions(copy.end_of_life, copy.mass_g)
+                copy.total_ug, copy.source = defaults
             stated = copy
         new.append(stated)
     if removed or new:
@@ -249,6 +265,12 @@ def _new_events(
         if reason:
             raise Conflict(reason, hint="Correct the dates of this line.")
     return removed, new
+
+
+def has_default_emissions(disposal: LifecycleEvent) -> bool:
+    """Return whether nobody entered the emissions of an end of life."""
+    defaults = default_emissions(disposal.end_of_life, disposal.mass_g)
+    return disposal.total_ug is None or (disposal.total_ug, disposal.source) == defaults
 
 
 def _copied(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:

@@ -160,6 +160,27 @@ def gigabytes_of(text: str, field: str) -> int:
     return round(_decimal(text, field, "a capacity", "Write terabytes, as 3.84.") * 1000)
 
 
+_MASS = re.compile(r"([0-9][0-9.,' \u00a0]*?)[ \u00a0]?(kg|g|t)?", re.IGNORECASE)
+_GRAMS = {"g": 1, "kg": 1000, "t": MILLION}
+
+
+def mass_g_of(text: str, field: str, *, strict: bool, unit: str = "kg", decimal: str = "") -> int:
+    """Return a mass in whole grams: a number in ``unit``, or with its unit ("12,5 kg").
+
+    ``strict``: for our own columns, a number with a dot. ``decimal``: the decimal sign of the file.
+    """
+    hint = "Write kilograms above 0, as 12.5."
+    match = None if strict else _MASS.fullmatch(text)
+    if not strict and match is None:
+        raise InvalidInput(f"{text[:30]!r} is not a mass.", field=field, hint=hint)
+    number = _money(match[1], field, decimal) if match else text
+    unit = (match[2] or unit).lower() if match else unit
+    mass_g = int(_decimal(number, field, "a mass", hint) * _GRAMS[unit] + Decimal("0.5"))
+    if not mass_g:
+        raise InvalidInput("The mass is 0.", field=field, hint=hint)
+    return mass_g
+
+
 def capacity_of(text: str, field: str, unit: str) -> int:
     """Return a capacity in GB: with its unit ("3,84 TB"), or a number in ``unit`` ('' none)."""
     hint = "Write the number with its unit, as 3.84 TB or 960 GB."
@@ -198,14 +219,8 @@ def without_capacity(text: str) -> str:
 
 
 _YES_NO = {
-    "yes": True,
-    "y": True,
-    "true": True,
-    "1": True,
-    "no": False,
-    "n": False,
-    "false": False,
-    "0": False,
+    **dict.fromkeys(("yes", "y", "true", "1", "ja", "j", "oui", "si", "sí"), True),
+    **dict.fromkeys(("no", "n", "false", "0", "nein", "non"), False),
 }
 
 

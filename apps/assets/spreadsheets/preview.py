@@ -1,6 +1,6 @@
 """Preview the registration of a file: each line is new, known, left out, or wrong. Read-only."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
@@ -19,9 +19,10 @@ from apps.assets.services.register_values import (
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets.catalog_match import Known
 from apps.assets.spreadsheets.csv_reader import MAX_ROWS, Line, read_lines
-from apps.assets.spreadsheets.formats import Header, state_of
+from apps.assets.spreadsheets.formats import Header
+from apps.assets.spreadsheets.life_cells import Remark, has_end_date, is_over
 from apps.assets.spreadsheets.quantities import extra_things, is_several, things_of
-from apps.assets.spreadsheets.rows import Drafter, Options, Remark
+from apps.assets.spreadsheets.rows import Drafter, Options
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.core.units import US_PER_HOUR
@@ -29,7 +30,6 @@ from apps.core.units import US_PER_HOUR
 ITEMS = "items"  # value of a thing of a line that stands for several
 EXISTING = ~Q(state=AssetState.DISPOSED)
 NEW, KNOWN, CHANGED, LEFT_OUT, WRONG = "new", "known", "changed", "left_out", "wrong"
-Key = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Reading:
     def __init__(self, lab: Lab, text: str, options: Options, now: int) -> None:
         self._lab, self._text, self._options, self._now = lab, text, options, now
         self.header: Header = self._read()[0]
-        self._drafter = Drafter(lab, options, self.header)
+        self._drafter = Drafter(lab, options, self.header, now)
         self._tags: dict[str, int] = dict(
             Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk")
         )
@@ -204,13 +204,8 @@ class Reading:
         )
         if asset_id is not None:
             return self._known(line, name, asset_id)
-        has_end = any(cells.get(field) for field in ("ended_on", "retired_on", "disposed_on"))
-        is_over = state_of(cells.get("status", "")) == "over"
-        if self.header.foreign and is_over and not has_end:
-            message = (
-                f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
-            )
-            return Row(line.number, LEFT_OUT, name, message=message)
+        if self.header.foreign and is_over(cells) and not has_end_date(cells):
+            return Row(line.number, LEFT_OUT, name, message=_without_date(cells))
         twice = self._twice(line)
         if twice:
             return Row(
@@ -309,6 +304,8 @@ class Reading:
     def _drafted(self, line: Line, name: str) -> Row:
         asset_input = self._drafter.drafted(line.cells)
         draft, parent_line = asset_input.draft, None
+        if self.header.foreign and is_over(line.cells) and not draft.entries:
+            return Row(line.number, LEFT_OUT, name, message=_without_date(line.cells))
         parent_text = line.cells.get("parent", "")
         if parent_text:
             ref = self._parent(parent_text, line.number)
@@ -371,56 +368,9 @@ def _name_of(cells: dict[str, str]) -> str:
     return next((cells[field] for field in fields if cells.get(field)), "")[:200]
 
 
-def settled(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with errors between lines: the parent is not registered, or is the row itself."""
-    by_line = {row.line: row for row in rows if row.item <= 1}
-    return [_settled(row, by_line) for row in rows]
-
-
-def _settled(row: Row, by_line: dict[int, Row]) -> Row:
-    seen: set[int] = set()
-    at: Row | None = row
-    while at is not None and at.outcome == NEW and at.parent_line is not None:
-        if at.line in seen:
-            return _wrong(row, "It is built into itself, by way of other lines.")
-        seen.add(at.line)
-        at = by_line.get(at.parent_line)
-    if row.outcome not in {NEW, CHANGED} or row.parent_line is None:
-        return row
-    parent = by_line.get(row.parent_line)
-    if parent is None or parent.outcome not in {NEW, KNOWN, CHANGED}:
-        return _wrong(row, f"Line {row.parent_line}, into which it is built, is not registered.")
-    return row
-
-
-def _wrong(row: Row, message: str) -> Row:
-    return replace(
-        row,
-        outcome=WRONG,
-        draft=None,
-        message=message,
-        field="parent",
-        hint="Correct the column parent.",
-    )
-
-
-def generations(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the new rows of settled ``rows`` by generation: parents before their parts."""
-    new = {(row.line, row.item): row for row in rows if row.outcome == NEW}
-    depths: dict[Key, int] = {}
-    for row in new.values():
-        path = [row]
-        while key_of(path[-1]) not in depths and (path[-1].parent_line or 0, 0) in new:
-            path.append(new[(path[-1].parent_line or 0, 0)])
-        base = depths.get(key_of(path[-1]), 0)
-        for above, each in enumerate(reversed(path)):
-            depths[key_of(each)] = base + above
-    levels: list[list[Row]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
-    for key, depth in depths.items():
-        levels[depth].append(new[key])
-    return [sorted(level, key=key_of) for level in levels]
-
-
-def key_of(row: Row) -> Key:
-    """Return the line and the item of a row. A line can stand for several things."""
-    return row.line, row.item
+def _without_date(cells: dict[str, str]) -> str:
+    """Return the message of a line whose life has ended on an unknown day."""
+    fields = ("end_of_life", "status")
+    field = next(field for field in fields if cells.get(field))
+    what = field.replace("_", " ")
+    return f"skipped: {what} is {cells[field][:40]!r}, and the file has no date for it"

@@ -23,6 +23,8 @@ _ACCESSORY = (
     r"|netzteil|power supply|charger|chargeur|ladeger|cargador|keyboard|tastatur|clavier|teclado"
     r"|\bmouse\b|\bmaus\b|souris|rat[oó]n\b|headset|webcam|\bcables?\b|kabel\b|c[âa]bles?\b"
     r"|(monitor|laptop|notebook|screen|bildschirm)s?[ -]?(arm|stand|mount|halter|ständer)"
+    r"|printer|drucker\b|imprimante|impresora|\bphones?\b|smartphone|telefon|t[ée]l[ée]phone"
+    r"|tel[ée]fono"
     r"|soporte (de|para)|support (de|pour)|\b(usb|hdmi|vga|netz)[ -]?adapter|tasche\b|\bbag\b"
 )
 # They have no default. A "server with licence" is a server.
