@@ -13,8 +13,8 @@ class Treatment:
     source: str
 
 
-# The factor covers collection and transport to the treatment, as category 5 requires. It was checked
-# against transcriptions of the workbook, not against the workbook itself (docs/assets.md).
+# The factor covers collection and transport to the treatment, as category 5 requires. It was
+# checked against transcriptions of the workbook, not against the workbook (docs/assets.md).
 WEEE_RECYCLING = Treatment(
     468_568,
     "UK government conversion factors for company reporting 2025 (DESNZ), waste disposal, "
