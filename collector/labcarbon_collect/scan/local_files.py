@@ -192,6 +192,8 @@ class LocalTree:
         )
         stamps = [(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in content.files]
         blobs = blobs_path(path)
+        if blobs and os.path.realpath(blobs) != blobs:
+            blobs = b""
         return stamps, {
             file.name: _content_key(file, blobs)
             for file in content.files
@@ -224,17 +226,21 @@ def _content_key(file: File, blobs: bytes) -> str:
     """
     if file.hard_links > 1:
         return f"{file.device}:{file.inode}"
-    real_path = os.path.realpath(file.path)
-    prefix = HUB_BLOB if blobs and _is_hub_link(file, blobs, real_path) else LINKED
+    blob_path = _linked_blob(file, blobs) if blobs else b""
+    prefix, real_path = (
+        (HUB_BLOB, blob_path) if blob_path else (LINKED, os.path.realpath(file.path))
+    )
     return prefix + real_path.decode("utf-8", "backslashreplace")
 
 
-def _is_hub_link(file: File, blobs: bytes, real_path: bytes) -> bool:
+def _linked_blob(file: File, blobs: bytes) -> bytes:
+    """Return the path of the blob that a file of a revision links to, b"" if it is none."""
     try:
         blob = blob_name(file.name, os.readlink(file.path))
+        path = blobs + b"/" + blob if blob is not None else b""
+        return path if path and stat.S_ISREG(os.lstat(path).st_mode) else b""
     except OSError:
-        return False  # it is not itself a link
-    return blob is not None and real_path == blobs + b"/" + blob
+        return b""  # it is not itself a link
 
 
 def _add_file(entry: os.DirEntry[bytes], name: bytes, listing: Listing) -> None:
