@@ -1,9 +1,13 @@
 """Undo of an import as a whole, a changed file imported again, and removal of single assets."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry
 from apps.accounts.services.labs import create_project
@@ -324,3 +328,36 @@ def test_each_value_has_columns() -> None:
     columns = {column for columns in CELLS.values() for column in columns}
     ignored = {"currency"} | {name for name in OWN if name.startswith("embodied_")}
     assert set(OWN) <= columns | ignored
+
+
+def test_the_number_of_queries_does_not_grow_with_the_assets(lab: SmallLab) -> None:
+    def queries(number: int) -> dict[str, int]:
+        """Return the queries of each step for ``number`` assets."""
+
+        def text(note: str, life: int) -> bytes:
+            lines = [
+                f"card {i},gpu,NVIDIA A100-SXM4-80GB,N{number}-{i},,,,2024-05-01,2024-05-01,"
+                f"{life},,,164.5,{note}"
+                for i in range(number)
+            ]
+            return "\n".join([f"{HEAD},embodied_kg,note", *lines]).encode()
+
+        counts: dict[str, int] = {}
+
+        def counted(step: str, work: Callable[[], object]) -> Any:
+            with CaptureQueriesContext(connection) as captured:
+                result = work()
+            counts[step] = len(captured)
+            return result
+
+        imported(lab, text("a", 4).decode())
+        row = counted("read", lambda: read(lab, text("b", 5).decode()))
+        assert row.summary["counts"] == {"changed": number}
+        counted("write", lambda: confirm(row=row, by=lab.owner, now=NOW))
+        counted("undo", lambda: undo(lab, row))
+        counted("redo", lambda: redo(lab, row))
+        return counts
+
+    few, many = queries(5), queries(40)
+    growth = {step: many[step] - few[step] for step in many}
+    assert all(number <= 2 for number in growth.values()), growth  # SQLite writes 36 events at once

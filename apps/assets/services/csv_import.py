@@ -28,7 +28,7 @@ from apps.assets.services.file_columns import (
     remembered,
 )
 from apps.assets.services.register import write_drafts
-from apps.assets.services.register_changes import apply_update
+from apps.assets.services.register_changes import apply_updates
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
@@ -407,7 +407,7 @@ def _changed(
     events = _events_of([change.asset_id for change in changes])
     for change in changes:
         change.events = events[change.asset_id]
-    updated = []
+    updates = []
     for each in rows:
         if each.update is None:
             continue
@@ -418,7 +418,8 @@ def _changed(
             )
             opening = replace(update.draft.opening, parent=machine)
             update = replace(update, draft=replace(update.draft, opening=opening))
-        updated.append(apply_update(update, row=row, by=by, now=now))
+        updates.append(update)
+    updated = apply_updates(updates, row=row, by=by, now=now)
     RegisterChange.objects.bulk_create([*changes, *updated], batch_size=CHUNK)
     return len(updated)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from django.db.models import Q
 
@@ -9,7 +10,13 @@ from apps.accounts.models import Lab
 from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.services.register import drafted_rows
-from apps.assets.services.register_changes import RegisterUpdate, compare, last_values
+from apps.assets.services.register_changes import (
+    BATCH,
+    RegisteredAssets,
+    RegisterUpdate,
+    compare,
+    last_values,
+)
 from apps.assets.services.register_values import (
     Values,
     figure_cells,
@@ -94,6 +101,7 @@ class Reading:
         self._items = {  # things of a line of an earlier import
             tag: pk for tag, pk in self._tags.items() if ITEMS in self._values.get(pk, {})
         }
+        self._registered = RegisteredAssets()
         self._lines_by_key: dict[tuple[str, str], int] = {}
         self._named: dict[str, list[int]] = {}
         self._parents: dict[str, Asset | None] = {}
@@ -104,14 +112,21 @@ class Reading:
     def rows(self) -> Iterator[Row]:
         """Yield the result of each thing. Raises InvalidInput for an error of the whole file."""
         number = 0
-        for line in self._read()[1]:
-            for row in self._line_rows(line):
+        lines = self._read()[1]
+        while part := list(islice(lines, BATCH)):
+            known = [self._asset_id(line.cells) for line in part]
+            self._registered.expect([asset_id for asset_id in known if asset_id is not None])
+            for row in chain.from_iterable(map(self._line_rows, part)):
                 number += 1
                 if number > MAX_ROWS:
                     raise TooLarge(
                         f"The file has more than {MAX_ROWS} assets.", field="file", hint="Split it."
                     )
                 yield row
+
+    def _asset_id(self, cells: dict[str, str]) -> int | None:
+        """Return the registered asset that a line names by its tag or serial number."""
+        return self._tags.get(cells.get("tag", "")) or self._serials.get(cells.get("serial", ""))
 
     def _read(self) -> tuple[Header, Iterator[Line]]:
         return read_lines(self._text, self._options.columns, self._options.separator)
@@ -199,9 +214,7 @@ class Reading:
         if self.header.foreign and not name:
             message = "skipped: it has no name, model, inventory number or serial number"
             return Row(line.number, LEFT_OUT, name, message=message)
-        asset_id = self._tags.get(cells.get("tag", "")) or self._serials.get(
-            cells.get("serial", "")
-        )
+        asset_id = self._asset_id(cells)
         if asset_id is not None:
             return self._known(line, name, asset_id)
         if self.header.foreign and is_over(cells) and not has_end_date(cells):
@@ -233,7 +246,8 @@ class Reading:
         except LabCarbonError as error:
             return replace(known, message=f"already registered, not compared: {error.message}")
         try:
-            update = compare(asset_id, draft, with_product(stated, draft), baseline, self._now)
+            own = with_product(stated, draft)
+            update = compare(self._registered, asset_id, draft, own, baseline, self._now)
             if not update.differences:
                 return replace(known, message="already registered, unchanged")
             twice = self._twice(line)
@@ -288,7 +302,7 @@ class Reading:
         """Add the registered purchase date to a line without one."""
         if cells.get("bought_on") or self._drafter.has_purchase_date:
             return cells
-        hour = Asset.objects.values_list("bought_hour", flat=True).get(pk=asset_id)
+        hour = self._registered.get(asset_id)[0].bought_hour
         return {**cells, "bought_on": f"{utc((hour or 0) * US_PER_HOUR):%Y-%m-%dT%H:%MZ}"}
 
     def _twice(self, line: Line) -> str:
