@@ -4,7 +4,7 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,8 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets.choices import ChangeKind, EventKind, ImportState
+from apps.assets.choices import REGISTERED, RUNNING, ChangeKind, EventKind, ImportState
+from apps.assets.import_progress import Report, ignore
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.file_columns import (
     Answers,
@@ -49,6 +50,12 @@ from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
 
 SYNCHRONOUS_LINES = 500  # longer files are read and registered by a job
+TASK = "assets.import_write"  # the job of an import or its undo
+STATE_BEFORE = {  # in which an import is again if its job fails
+    ImportState.WRITING: ImportState.READ,
+    ImportState.UNDOING: ImportState.DONE,
+    ImportState.REDOING: ImportState.DONE,
+}
 CHUNK = 500
 PREVIEW_LINES = 200  # rows in the summary, and as many errors
 EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed import is deleted after a week
@@ -109,7 +116,7 @@ def upload(
     questions = _asked(lab, source.text, options)
     lines = sum(1 for _ in read_lines(source.text, questions.options.columns, separator)[1])
     expired = RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US)
-    expired.exclude(state=ImportState.DONE).delete()
+    expired.exclude(state__in=RUNNING + REGISTERED).delete()
     row = RegisterImport.objects.create(
         lab=lab,
         file_name=cells.file_name(file_name),
@@ -172,7 +179,9 @@ def read(*, row: RegisterImport, now: int) -> None:
         _keep(row, ImportState.READ, summary)
 
 
-def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
+def _previewed(
+    row: RegisterImport, now: int, report: Report = ignore
+) -> tuple[list[Row], dict[str, Any]]:
     """Return the rows of a file and its summary. Raises InvalidInput for an error of the whole
     file.
     """
@@ -182,6 +191,7 @@ def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]
         rows.append(row_)
         if len(rows) % CHUNK == 0:
             RegisterImport.objects.filter(pk=row.pk).update(lines_done=len(rows))
+            report(0, len(rows), row.lines)
     rows = settled(rows)
     header = {
         "origin": reading.header.origin,
@@ -197,7 +207,7 @@ def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> N
     """Save the summary, unless the import is already registered."""
     row.state, row.summary, row.lines_done = state, summary, row.lines
     values = {"state": state, "summary": summary, "lines_done": row.lines}
-    RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
+    RegisterImport.objects.filter(pk=row.pk).exclude(state__in=REGISTERED).update(**values)
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, int]:
@@ -306,8 +316,10 @@ def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
 
 
 def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
-    """Register a short import immediately, else enqueue a job. Raises Conflict, FileRefused."""
-    if row.state != ImportState.READ:
+    """Register a short import immediately, else enqueue a job. A second confirmation of the same
+    import changes nothing. Raises Conflict, FileRefused.
+    """
+    if row.state not in {ImportState.READ, ImportState.WRITING}:
         raise Conflict(
             f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page."
         )
@@ -315,31 +327,46 @@ def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
         raise FileRefused(row.summary["wrong"], row.summary["counts"][WRONG])
     if row.lines <= SYNCHRONOUS_LINES:
         write(row=row, by=by, now=now)
-        return
+    else:
+        start(row=row, state=ImportState.WRITING, by=by)
+
+
+def start(
+    *, row: RegisterImport, state: ImportState, by: User | None, leave_out: Collection[int] = ()
+) -> None:
+    """Enqueue the job of a running state, once: a second start of the same changes nothing. Raises
+    Conflict.
+    """
+    task = {"leave_out": sorted(leave_out)}
     with transaction.atomic():
-        if RegisterImport.objects.filter(pk=row.pk, state=ImportState.READ).update(
-            state=ImportState.WRITING, lines_done=0
+        if RegisterImport.objects.filter(pk=row.pk, state=STATE_BEFORE[state]).update(
+            state=state, task=task, lines_done=0
         ):
-            enqueue(kind="assets.import_write", key=f"{row.uuid}:{by.pk if by else ''}")
-    row.state = ImportState.WRITING
+            enqueue(kind=TASK, key=f"{row.uuid}:{by.pk if by else ''}")
+    row.refresh_from_db(fields=["state", "task", "lines_done"])
+    if row.state != state:
+        raise Conflict(
+            f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page."
+        )
 
 
-def write(*, row: RegisterImport, by: User | None, now: int) -> int:
+def write(*, row: RegisterImport, by: User | None, now: int, report: Report = ignore) -> int:
     """Read the file again and register all new rows or none. Return their number. Raises
     FileRefused, InvalidInput.
 
     Reading and validation precede the transaction, to keep its locks short.
     """
-    rows, summary = _previewed(row, now)
+    rows, summary = _previewed(row, now, report)
     if summary["wrong"]:
         _keep(row, ImportState.READ, summary)
         raise FileRefused(summary["wrong"], summary["counts"][WRONG])
     with transaction.atomic():
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
-        if locked_import.state == ImportState.DONE:
+        if locked_import.state in REGISTERED:
             raise Conflict("This import is already registered.", hint="Reload the page.")
         _check_serials(row.lab, rows)
-        registered = _written(row.lab, rows, by, now)
+        registered = _written(row.lab, rows, by, now, report)
+        report(2, 0, 1)
         changed = _changed(row, rows, registered, by, now)
         number = len(registered)
         digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
@@ -360,8 +387,8 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
             now=now,
         )
         enqueue(kind="assets.charge", key=str(row.lab_id))
-        row.state, row.summary, row.content = ImportState.DONE, summary, ""
-        row.save(update_fields=["state", "summary", "content"])
+        row.state, row.summary, row.content, row.task = ImportState.DONE, summary, "", {}
+        row.save(update_fields=["state", "summary", "content", "task"])
     return number
 
 
@@ -434,7 +461,9 @@ def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
     return events
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[Key, Asset]:
+def _written(
+    lab: Lab, rows: Sequence[Row], by: User | None, now: int, report: Report
+) -> dict[Key, Asset]:
     """Register the new rows. Return the assets by line and item."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
@@ -453,6 +482,7 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> dict[K
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
             assets = dict(zip(map(key_of, part), written, strict=True))
             registered.update(assets)
+            report(1, len(registered), len(rows))
             here.update({line: assets[line, item] for line, item in assets if line in parents})
     return registered
 

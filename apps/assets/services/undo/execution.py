@@ -13,7 +13,8 @@ from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
 from apps.assets import lifecycle
-from apps.assets.choices import ChangeKind, EventKind, ImportState
+from apps.assets.choices import REGISTERED, ChangeKind, EventKind, ImportState
+from apps.assets.import_progress import Report, ignore
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.charges import CHUNK, as_event, recharge
 from apps.assets.services.events import refresh
@@ -34,25 +35,35 @@ from apps.core.errors import Conflict
 
 @transaction.atomic
 def undo_import(
-    *, row: RegisterImport, leave_out: Collection[int], by: User | None, now: int
+    *,
+    row: RegisterImport,
+    leave_out: Collection[int],
+    by: User | None,
+    now: int,
+    report: Report = ignore,
 ) -> UndoPlan:
     """Undo an import as a whole, without the assets in ``leave_out``. Raises UndoRefused."""
     _lock(row)
     plan = plan_undo(row, leave_out)
-    _execute(plan, by, now)
-    _note_import(row, Act.IMPORT_UNDONE, plan, len(leave_out), by, now)
+    _execute(plan, by, now, report)
+    _finish(row, Act.IMPORT_UNDONE, plan, len(leave_out), by, now)
     return plan
 
 
 @transaction.atomic
 def redo_import(
-    *, row: RegisterImport, leave_out: Collection[int], by: User | None, now: int
+    *,
+    row: RegisterImport,
+    leave_out: Collection[int],
+    by: User | None,
+    now: int,
+    report: Report = ignore,
 ) -> UndoPlan:
     """Undo the last undo of an import. Raises UndoRefused."""
     _lock(row)
     plan = plan_redo(row, leave_out)
-    _execute(plan, by, now)
-    _note_import(row, Act.IMPORT_RESTORED, plan, len(leave_out), by, now)
+    _execute(plan, by, now, report)
+    _finish(row, Act.IMPORT_RESTORED, plan, len(leave_out), by, now)
     return plan
 
 
@@ -96,13 +107,19 @@ def restore_asset(*, asset: Asset, by: User | None, now: int) -> None:
 
 
 def _lock(row: RegisterImport) -> None:
-    RegisterImport.objects.select_for_update().get(pk=row.pk)
+    """Lock an import and its assets. Raises Conflict if another job of it is to run."""
+    locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
+    if locked_import.state != row.state:
+        raise Conflict(
+            f"This import is in state {locked_import.get_state_display().lower()}.",
+            hint="Wait until its job has ended, and reload the page.",
+        )
     ids = row.changes.values("asset_id")
     locked = Asset.with_removed.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     list(locked.values_list("pk"))
 
 
-def _note_import(
+def _finish(
     row: RegisterImport, act: Act, plan: UndoPlan, left_out: int, by: User | None, now: int
 ) -> None:
     removals = sum(step.is_removal for step in plan.steps)
@@ -114,16 +131,20 @@ def _note_import(
         "left_out": left_out,
     }
     audit.record(lab=row.lab, by=by, action=act, subject=row.file_name, details=details, now=now)
+    row.state, row.task = ImportState.DONE, {}
+    row.save(update_fields=["state", "task"])
 
 
-def _execute(plan: UndoPlan, by: User | None, now: int) -> None:
+def _execute(plan: UndoPlan, by: User | None, now: int, report: Report = ignore) -> None:
     """Reverse the events of a plan and derive everything again. Raises UndoRefused, Conflict."""
     if plan.refused:
         raise UndoRefused(plan.refused)
     if not plan.steps:
         raise Conflict("There is nothing to undo.", hint="Reload the page.")
     changes, records = [step.change for step in plan.steps], plan.records
+    report(0, 1, 1)
     _reverse(changes, records, by, now)
+    report(1, 1, 2)
     _derive(plan, changes)
     assets = [records.assets[pk] for pk in sorted({change.asset_id for change in changes})]
     columns = sorted({name for change in changes for name in change.after})
@@ -132,6 +153,7 @@ def _execute(plan: UndoPlan, by: User | None, now: int) -> None:
     update_columns(assets, [*DERIVED, *columns])
     _switch_meters(changes, plan, by, now)
     for start in range(0, len(assets), CHUNK):
+        report(2, start, len(assets))
         recharge(lab=records.lab, asset_ids=[each.pk for each in assets[start : start + CHUNK]])
     if not plan.is_redo:
         _set_removed(changes, now)
@@ -212,5 +234,5 @@ def _switch_meters(
 
 def finished_imports(lab: Lab) -> list[RegisterImport]:
     """Return the registered imports of a lab, newest first."""
-    imports = RegisterImport.objects.filter(lab=lab, state=ImportState.DONE)
+    imports = RegisterImport.objects.filter(lab=lab, state__in=REGISTERED)
     return list(imports.select_related("created_by").order_by("-created_us", "-pk"))

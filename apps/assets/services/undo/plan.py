@@ -60,7 +60,7 @@ class UndoRefused(Conflict):
         super().__init__(
             f"Nothing was changed. {listed}{more}",
             field="leave_out",
-            hint=f"Leave out: {', '.join(str(step.asset.pk) for step in refused)}.",
+            hint=f"Leave out: {', '.join(str(step.asset.pk) for step in refused[:_LISTED])}{more}.",
         )
         self.refused = refused
 
