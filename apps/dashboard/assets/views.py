@@ -35,7 +35,7 @@ from apps.dashboard.assets.timeline_table import month_lines
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.periods import preset_period
 
 

@@ -29,7 +29,7 @@ from apps.dashboard.attribution.rule_pages import preview, rule_row, rules_page
 from apps.dashboard.attribution.unattributed_page import unattributed_page
 from apps.dashboard.decorators import MANAGERS, WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 
 
 @page("GET", "POST")

@@ -10,14 +10,14 @@ from apps.carbon.figures.figure_query import iso_hour
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
+from apps.dashboard.frame.period_menu import period_menu, requested_period
+from apps.dashboard.frame.profile_menu import requested_profile
 from apps.dashboard.overview.overview_page import (
     overview_data_table,
     overview_hardware_data_table,
     overview_page,
     overview_rows,
 )
-from apps.dashboard.period_menu import period_menu, requested_period
-from apps.dashboard.profile_menu import requested_profile
 from apps.ingest.choices import EnergyQuality
 
 ENERGY_HEAD = (

@@ -20,9 +20,9 @@ from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.dashboard.decorators import ADMINS, Visitor, or_not_found, page, public
 from apps.dashboard.forms import PageForm
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.people.forms import InvitationForm, JoinForm, LabSwitchForm, RoleForm
 from apps.dashboard.people.people_pages import people_page, person_page
-from apps.dashboard.period_menu import period_menu, requested_period
 
 
 @never_cache

@@ -12,7 +12,7 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.projects.forms import ProjectForm
 from apps.dashboard.projects.project_pages import (
     project_data_table,
