@@ -35,6 +35,7 @@ packages: # what the tests need from Debian, installed where that is allowed
 lint: $(VENV)/.installed-dev ## check format, style, types and import contracts
 	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py
 	@$(BIN)/ruff check --quiet .
+	@! grep -rnIE '^ *(<<<<<<<|>>>>>>>) ' apps benchmarks collector deploy docs labcarbon static templates tests *.md
 	@$(BIN)/djlint templates --check --quiet || { echo 'Some templates are not formatted: make format' >&2; exit 1; }
 	@$(BIN)/djlint templates --lint --quiet
 	@$(BIN)/lint-imports --verbose > $(VENV)/lint-imports.log 2>&1 || (cat $(VENV)/lint-imports.log; false)
