@@ -13,14 +13,15 @@ from apps.preflight.models import DuplicateFinding
 
 @dataclass(frozen=True)
 class Section:
-    """A page of the navigation. ``paths``: starts of other addresses that belong to it;
-    ``waiting``: names of what is counted.
+    """A page of the navigation. ``paths`` and ``pages``: first parts of other addresses, and names
+    of other pages, that belong to it. ``waiting``: names of what is counted.
     """
 
     name: str
     page: str
     icon: str
     paths: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
     waiting: str = ""
     on_phone: bool = False
 
@@ -65,21 +66,12 @@ SETTINGS = (
     SettingsPage("Asset sources", "asset-sources"),
     SettingsPage("Audit log", "audit-log", for_managers=True),
 )
-SETTINGS_PATHS = (
-    "/settings/",
-    "/tokens/",
-    "/audit/",
-    "/rules/",
-    "/claims/",
-    "/trackers/",
-    "/assets/sources/",
-)
 GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("", (Section("Overview", "overview", "home", on_phone=True),)),
     (
         "Use",
         (
-            Section("Projects", "projects", "folder", ("/unattributed/",)),
+            Section("Projects", "projects", "folder", pages=("unattributed",)),
             Section("People", "people", "users"),
             Section("Runs", "runs", "play-circle", on_phone=True),
             Section("Duplicates", "duplicates", "square-2-stack", waiting="open findings"),
@@ -94,7 +86,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
                 "Nodes",
                 "nodes",
                 "server-stack",
-                ("/devices/",),
+                ("devices",),
                 waiting="nodes without uploads or with a device problem",
                 on_phone=True,
             ),
@@ -105,7 +97,18 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         ),
     ),
     ("Reports", (Section("Scopes", "scopes", "chart-pie"),)),
-    ("", (Section("Settings", "lab-settings", "cog-6-tooth", SETTINGS_PATHS),)),
+    (
+        "",
+        (
+            Section(
+                "Settings",
+                "lab-settings",
+                "cog-6-tooth",
+                ("claims",),
+                tuple(each.page for each in SETTINGS),
+            ),
+        ),
+    ),
 )
 
 
@@ -126,8 +129,11 @@ def current_page(path: str) -> str:
         (start, section.page)
         for _, sections in GROUPS
         for section in sections
-        for start in (reverse(section.page), *section.paths)
-        if path == start or (start != "/" and path.startswith(start))
+        for start in (
+            *(reverse(page) for page in (section.page, *section.pages)),
+            *("/".join(("", part, "")) for part in section.paths),
+        )
+        if path == start or (start != reverse("overview") and path.startswith(start))
     ]
     return max(starts, key=lambda found: len(found[0]))[1] if starts else ""
 
