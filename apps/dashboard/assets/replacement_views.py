@@ -50,7 +50,7 @@ def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(
         request,
         "dashboard/assets/replacement_ranking.html",
-        {"page": page_, "menu": period_menu(request, period)},
+        {"page": page_, "menu": period_menu(request, period, visitor.now)},
     )
 
 

@@ -112,7 +112,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         )
     context = {
         "page": content,
-        "menu": period_menu(request, period) if effect is None else None,
+        "menu": period_menu(request, period, visitor.now) if effect is None else None,
         "effect": effect,
         "forms": forms,
         "attachments": attachment_rows(asset) if visitor.can_manage else [],

@@ -47,7 +47,7 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         return HttpResponseRedirect(f"{reverse('unattributed')}?{period.query}&claim={form.act}")
     context = {
         "page": unattributed_page(lab=visitor.lab, period=period, visibility=visibility),
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "form": form,
         "undoable_claim": _undoable_claim(visitor, request.GET.get("claim", "")),
     }

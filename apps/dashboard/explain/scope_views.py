@@ -47,7 +47,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     )
     context = {
         "page": content,
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "form": form,
         "site_forms": [(site, SiteControlForm.of_site(visitor, site)) for site in content.sites],
     }

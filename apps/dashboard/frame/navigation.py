@@ -138,10 +138,13 @@ def current_page(path: str) -> str:
     return max(starts, key=lambda found: len(found[0]))[1] if starts else ""
 
 
-def navigation(visitor: Visitor, path: str, plans_to_decide: Sized) -> list[Group]:
-    """Return the groups of the navigation for the page at ``path``. Two queries, and what
-    ``plans_to_decide`` needs.
+def navigation(
+    visitor: Visitor, path: str, plans_to_decide: Sized, kept_params: str = ""
+) -> list[Group]:
+    """Return the groups of the navigation for the page at ``path``; links keep ``kept_params``.
+    Two queries, and what ``plans_to_decide`` needs.
     """
+    kept = f"?{kept_params}" if kept_params else ""
     current = current_page(path)
     counts = _counts(visitor, plans_to_decide)
     return [
@@ -150,7 +153,7 @@ def navigation(visitor: Visitor, path: str, plans_to_decide: Sized) -> list[Grou
             [
                 Entry(
                     section.name,
-                    reverse(section.page),
+                    reverse(section.page) + kept,
                     section.icon,
                     section.page == current,
                     counts.get(section.page, 0),

@@ -46,7 +46,7 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "dashboard/nodes/nodes.html",
         {
             "page": content,
-            "menu": period_menu(request, period),
+            "menu": period_menu(request, period, visitor.now),
             "enrol": _enrol_command(),
         },
     )
@@ -68,7 +68,7 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
         return HttpResponseRedirect(f"{reverse('node', args=[node.uuid])}#overhead")
     context = {
         "page": node_page(lab=visitor.lab, node=node, period=period, now=visitor.now),
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "form": form,
         "move_form": MoveForm(visitor, node=node),
     }
@@ -140,5 +140,5 @@ def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase
     return render(
         request,
         "dashboard/nodes/device.html",
-        {"page": content, "menu": period_menu(request, period)},
+        {"page": content, "menu": period_menu(request, period, visitor.now)},
     )

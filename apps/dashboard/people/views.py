@@ -44,7 +44,7 @@ def _people_page(request: HttpRequest, visitor: Visitor, submitted: PageForm) ->
     is_pending = isinstance(submitted, InvitationForm) and not link
     context = {
         "page": people_page(visitor, period),
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "link": link,
         "submitted": submitted,
         "invitation_form": submitted if is_pending else InvitationForm(visitor),
@@ -64,7 +64,7 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
     return render(
         request,
         "dashboard/people/person.html",
-        {"page": content, "menu": period_menu(request, period)},
+        {"page": content, "menu": period_menu(request, period, visitor.now)},
     )
 
 
