@@ -243,6 +243,7 @@ SPECTACULAR_SETTINGS = {
         "FindingStateEnum": "apps.preflight.choices.FindingState",
         "VerdictEnum": "apps.preflight.choices.Verdict",
         "FailureEnum": "apps.runs.choices.Failure",
+        "ValueStateEnum": "apps.preflight.choices.ValueState",
     },
 }
 

@@ -93,6 +93,14 @@ class ImportState(TextChoices):
     WRITING = "writing", "Registering"
     DONE = "done", "Registered"
     REFUSED = "refused", "Rejected"
+    UNDOING = "undoing", "Undoing"
+    REDOING = "redoing", "Reversing the undo"
+
+
+# A job executes the import or its undo.
+RUNNING = (ImportState.WRITING, ImportState.UNDOING, ImportState.REDOING)
+# Its assets are registered, or an undo removed them.
+REGISTERED = (ImportState.DONE, ImportState.UNDOING, ImportState.REDOING)
 
 
 class MediaType(TextChoices):

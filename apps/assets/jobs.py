@@ -2,15 +2,14 @@
 
 from uuid import UUID
 
-from apps.accounts.models import Lab, User
+from apps.accounts.models import Lab
 from apps.assets import device_usage
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
-from apps.assets.services import attachments, csv_import
+from apps.assets.services import attachments, csv_import, import_tasks
 from apps.assets.services.charges import CHUNK, assets_metered_by, recharge, recharge_lab
 from apps.assets.services.recompute import differing
 from apps.core.clock import now_us
-from apps.core.errors import LabCarbonError
 from apps.core.jobs import DAY_US, enqueue, job, periodic_job
 from apps.core.units import US_PER_HOUR, hour_of
 
@@ -99,25 +98,7 @@ def import_read_job(key: str) -> None:
         csv_import.read(row=row, now=now_us())
 
 
-@job("assets.import_write")
-def import_write_job(key: str) -> None:
-    """Register the file of import ``<uuid>:<user id>``: all rows or none.
-
-    Errors are saved with the import.
-    """
-    uuid, _, user = key.partition(":")
-    row = (
-        RegisterImport.objects.select_related("lab")
-        .filter(uuid=UUID(uuid), state=ImportState.WRITING)
-        .first()
-    )
-    if row is None:
-        return
-    try:
-        csv_import.write(
-            row=row, by=User.objects.filter(pk=int(user)).first() if user else None, now=now_us()
-        )
-    except LabCarbonError as error:
-        RegisterImport.objects.filter(pk=row.pk, state=ImportState.WRITING).update(
-            state=ImportState.REFUSED, summary={"error": error.message, "hint": error.hint}
-        )
+@job(csv_import.TASK)
+def import_task_job(key: str) -> None:
+    """Register the file of import ``<uuid>:<user id>``, or undo it: all rows or none."""
+    import_tasks.run(key)

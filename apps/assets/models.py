@@ -385,7 +385,8 @@ class RegisterImport(models.Model):
 
     ``options``: how it is read. ``summary`` is that of the preview: counts, first lines, errors; in
     state "mapping": what is to be confirmed. ``content`` is its text as CSV; it is emptied when the
-    file is registered, and :class:`RegisterChange` contains what was done.
+    file is registered, and :class:`RegisterChange` contains what was done. ``task``: which assets
+    the job of an undo leaves out, or why the last job failed.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -397,6 +398,7 @@ class RegisterImport(models.Model):
     lines_done = models.IntegerField(default=0)
     lines = models.IntegerField()
     summary = models.JSONField(db_column="told", default=dict)
+    task = models.JSONField(default=dict)
     created_us = models.BigIntegerField(db_column="made_us")
     created_by = models.ForeignKey(
         User, db_column="made_by_id", on_delete=models.SET_NULL, null=True, related_name="+"
@@ -455,7 +457,7 @@ class ColumnMapping(models.Model):
     """How a lab reads files with these headings, as a person confirmed it.
 
     ``source``: digest of the headings. ``columns``: the field of each column by its key, null: by
-    their headings. ``date_order`` and ``decimal`` '': not asked.
+    their headings. ``date_order``, ``decimal`` and ``currency`` '': not asked.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -463,6 +465,7 @@ class ColumnMapping(models.Model):
     columns = models.JSONField(null=True)
     date_order = models.CharField(max_length=3, blank=True, default="")
     decimal = models.CharField(max_length=1, blank=True, default="")
+    currency = models.CharField(max_length=3, blank=True, default="")
     confirmed_us = models.BigIntegerField()
     confirmed_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
 

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from django.db.models import Q, QuerySet
 
@@ -55,6 +56,17 @@ def models_named(name: str, lab: Lab | None = None, kind: str = "") -> dict[str,
         if kind and named:
             break
     return named
+
+
+def match_keys(lab: Lab | None) -> frozenset[str]:
+    """Return the match keys of all names and aliases of models that are on offer. A name with
+    another key has no model.
+    """
+    on_offer = models_of(lab).filter(retired_us__isnull=True)
+    aliases = HardwareAlias.objects.filter(model__in=on_offer)
+    return frozenset(
+        chain(*(rows.values_list("match_key", flat=True) for rows in (on_offer, aliases)))
+    )
 
 
 def best_figures(model_ids: Iterable[int], lab: Lab | None) -> dict[int, EmbodiedFigure]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from apps.assets.models import Asset, RegisterImport
+from apps.core.jobs import run_until_idle
 from tests.api.conftest import Labs
 from tests.assets.gpus import own_csv
 
@@ -76,3 +77,18 @@ def test_other_lab_and_method(labs: Labs, uuid: str, refused: Refused, path: str
     address = f"assets/{path.format(uuid=uuid, pk=Asset.objects.order_by('-pk')[0].pk)}"
     refused(labs.admin("POST", address, {}), 404, "not_found")
     refused(labs.admin("DELETE", address), 405)
+
+
+def test_a_long_import_is_undone_by_a_job(
+    labs: Labs, uuid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.assets.services.import_tasks.SYNCHRONOUS_ASSETS", 10)
+    for _ in range(2):
+        started = labs.admin("POST", f"assets/import/{uuid}/undo/", {})
+        assert (started.status_code, started.json()["state"]) == (202, "undoing")
+    assert labs.admin("POST", f"assets/import/{uuid}/redo/", {}).status_code == 409
+    assert labs.admin("GET", f"assets/import/{uuid}/").status_code == 202
+    run_until_idle(worker="test")
+    ended = labs.admin("GET", f"assets/import/{uuid}/")
+    assert (ended.status_code, ended.json()["state"], ended.json()["error"]) == (200, "done", "")
+    assert not Asset.objects.exists()

@@ -1,14 +1,18 @@
 """Undo of an import as a whole, a changed file imported again, and removal of single assets."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry
 from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
-from apps.assets.services import Entry, describe, record, set_meter
+from apps.assets.services import Embodied, Entry, correct_opening, describe, record, set_meter
 from apps.assets.services.csv_import import confirm, upload
 from apps.assets.services.recompute import differing
 from apps.assets.services.register_values import CELLS
@@ -119,6 +123,24 @@ def test_import_change_import_again_undo_gives_every_year_as_before(lab: SmallLa
     assert books_by_year(lab) == after_first
     redo(lab, second, now=NOW + 6)
     assert books_by_year(lab) == after_second
+    assert differing(lab=lab.lab, repair=False) == []
+
+
+def test_after_an_undo_the_file_can_be_imported_again_and_the_purchase_corrected(
+    lab: SmallLab,
+) -> None:
+    imported(lab, FIRST)
+    second = imported(lab, SECOND)
+    columns = ("tag", "embodied_total_ug", "settled_ug", "bought_hour", "state", "parent__tag")
+    after_second = set(Asset.objects.values_list(*columns))
+    undo(lab, second)
+    third = imported(lab, SECOND, NOW + 2)
+    assert set(Asset.objects.values_list(*columns)) == after_second
+    undo(lab, third, now=NOW + 3)
+    card = asset("INV-3")
+    entry = Entry("purchase", NOW - 10**13, embodied=Embodied(7), life_hours=8_760)
+    correct_opening(asset=card, entry=entry, by=lab.owner, now=NOW + 4)
+    assert asset("INV-3").embodied_total_ug == 7
     assert differing(lab=lab.lab, repair=False) == []
 
 
@@ -306,3 +328,36 @@ def test_each_value_has_columns() -> None:
     columns = {column for columns in CELLS.values() for column in columns}
     ignored = {"currency"} | {name for name in OWN if name.startswith("embodied_")}
     assert set(OWN) <= columns | ignored
+
+
+def test_the_number_of_queries_does_not_grow_with_the_assets(lab: SmallLab) -> None:
+    def queries(number: int) -> dict[str, int]:
+        """Return the queries of each step for ``number`` assets."""
+
+        def text(note: str, life: int) -> bytes:
+            lines = [
+                f"card {i},gpu,NVIDIA A100-SXM4-80GB,N{number}-{i},,,,2024-05-01,2024-05-01,"
+                f"{life},,,164.5,{note}"
+                for i in range(number)
+            ]
+            return "\n".join([f"{HEAD},embodied_kg,note", *lines]).encode()
+
+        counts: dict[str, int] = {}
+
+        def counted(step: str, work: Callable[[], object]) -> Any:
+            with CaptureQueriesContext(connection) as captured:
+                result = work()
+            counts[step] = len(captured)
+            return result
+
+        imported(lab, text("a", 4).decode())
+        row = counted("read", lambda: read(lab, text("b", 5).decode()))
+        assert row.summary["counts"] == {"changed": number}
+        counted("write", lambda: confirm(row=row, by=lab.owner, now=NOW))
+        counted("undo", lambda: undo(lab, row))
+        counted("redo", lambda: redo(lab, row))
+        return counts
+
+    few, many = queries(5), queries(40)
+    growth = {step: many[step] - few[step] for step in many}
+    assert all(number <= 2 for number in growth.values()), growth  # SQLite writes 36 events at once

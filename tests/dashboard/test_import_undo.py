@@ -21,7 +21,7 @@ def imported(client: Client, lines: str) -> str:
 
 
 def left_out(page: str) -> list[str]:
-    return re.findall(r'name="leave_out" value="(\d+)"', page)
+    return re.findall(r'name="leave_out" value="([\d,]+)"', page)
 
 
 def test_undo_asks_first_and_can_be_reversed(lab: SmallLab, owner: Client) -> None:

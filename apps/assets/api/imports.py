@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
-from apps.assets.choices import ImportState
+from apps.assets.choices import RUNNING, EndOfLife, ImportState
 from apps.assets.models import RegisterImport
 from apps.assets.services.csv_import import assign_columns, confirm, import_of, upload
 from apps.assets.services.file_columns import Answers
@@ -125,6 +125,13 @@ class ImportLine(serializers.Serializer[Any]):
     is_default = serializers.BooleanField(help_text="the figure is the average of a category")
     bought_on = serializers.CharField()
     ended_on = serializers.CharField()
+    end_of_life = serializers.ChoiceField(choices=EndOfLife.choices, allow_blank=True, default="")
+    mass_g = serializers.IntegerField(
+        allow_null=True, default=None, help_text="mass at the end of life, null: unknown"
+    )
+    recipient = serializers.CharField(default="")
+    is_leased = serializers.BooleanField(default=False)
+    lessor = serializers.CharField(default="")
     price_ucurrency = serializers.IntegerField(allow_null=True)
     currency = serializers.CharField()
     owner = serializers.CharField()
@@ -169,7 +176,8 @@ class ImportReply(serializers.Serializer[Any]):
     error = serializers.CharField()
 
 
-def _import_response(row: RegisterImport) -> Response:
+def import_response(row: RegisterImport) -> Response:
+    """Return the response about an import: 202 while a job has to be waited for."""
     summary = row.summary
     body = {
         "uuid": row.uuid,
@@ -188,10 +196,17 @@ def _import_response(row: RegisterImport) -> Response:
         "questions": summary.get("questions"),
         "rows": summary.get("rows", []),
         "wrong": summary.get("wrong", []),
-        "error": summary.get("error", ""),
+        "error": _error_of(row),
     }
-    busy = row.state in {ImportState.READING, ImportState.WRITING}
+    busy = row.state in {ImportState.READING, *RUNNING}
     return Response(ImportReply(body).data, status=202 if busy else 200)
+
+
+def _error_of(row: RegisterImport) -> str:
+    """Return why the file was rejected, or why the last job failed."""
+    if row.task.get("error"):
+        return f"{row.task['error']} {row.task['hint']}".strip()
+    return str(row.summary.get("error", ""))
 
 
 class ImportsView(APIView):
@@ -239,7 +254,7 @@ class ImportsView(APIView):
         )
         if import_params["confirm"] == "yes" and row.state == ImportState.READ:
             confirm(row=row, by=who.user, now=now_us())
-        return _import_response(row)
+        return import_response(row)
 
 
 class ImportView(APIView):
@@ -250,7 +265,7 @@ class ImportView(APIView):
     )
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return the state of an import."""
-        return _import_response(import_of(caller(request).lab, uuid))
+        return import_response(import_of(caller(request).lab, uuid))
 
     @extend_schema(
         request=None,
@@ -262,7 +277,7 @@ class ImportView(APIView):
         who = caller(request)
         row = import_of(who.lab, uuid)
         confirm(row=row, by=who.user, now=now_us())
-        return _import_response(row)
+        return import_response(row)
 
 
 class ImportMappingView(APIView):
@@ -282,4 +297,4 @@ class ImportMappingView(APIView):
         body = ImportAnswers(data=request.data)
         body.is_valid(raise_exception=True)
         assign_columns(row=row, answers=Answers(**body.validated_data), by=who.user, now=now_us())
-        return _import_response(row)
+        return import_response(row)

@@ -12,8 +12,11 @@ from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
 from apps.assets.api.assets import asset_of
+from apps.assets.api.imports import ImportReply, import_response
+from apps.assets.choices import ImportState
 from apps.assets.models import Asset, RegisterImport
-from apps.assets.services.csv_import import import_of
+from apps.assets.services.csv_import import import_of, start
+from apps.assets.services.import_tasks import is_long
 from apps.assets.services.undo import (
     UndoPlan,
     plan_redo,
@@ -58,6 +61,7 @@ class _ImportAction(APIView):
     permission_classes = (require("assets:write"),)
     plan: ClassVar[Callable[..., UndoPlan]]
     execute: ClassVar[Callable[..., UndoPlan]]
+    state: ClassVar[ImportState]
 
     def _planned(self, request: Request, uuid: UUID) -> Response:
         row = self._row(request, uuid)
@@ -67,12 +71,12 @@ class _ImportAction(APIView):
         row = self._row(request, uuid)
         body = UndoBody(data=request.data)
         body.is_valid(raise_exception=True)
-        done = type(self).execute(
-            row=row,
-            leave_out=body.validated_data.get("leave_out", []),
-            by=caller(request).user,
-            now=now_us(),
-        )
+        leave_out = body.validated_data.get("leave_out", [])
+        by = caller(request).user
+        if is_long(row):
+            start(row=row, state=self.state, by=by, leave_out=leave_out)
+            return import_response(row)
+        done = type(self).execute(row=row, leave_out=leave_out, by=by, now=now_us())
         return Response(UndoReply(done).data)
 
     def _row(self, request: Request, uuid: UUID) -> RegisterImport:
@@ -81,31 +85,42 @@ class _ImportAction(APIView):
 
 class ImportUndoView(_ImportAction):
     plan, execute = staticmethod(plan_undo), staticmethod(undo_import)
+    state = ImportState.UNDOING
 
     @extend_schema(responses=UndoReply, operation_id="assets_import_undo_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return what the undo of an import would do, and which assets it refuses."""
         return self._planned(request, uuid)
 
-    @extend_schema(request=UndoBody, responses=UndoReply, operation_id="assets_import_undo")
+    @extend_schema(
+        request=UndoBody,
+        responses={200: UndoReply, 202: ImportReply},
+        operation_id="assets_import_undo",
+    )
     def post(self, request: Request, uuid: UUID) -> Response:
         """Undo an import as a whole. If assets are refused, nothing is changed (409) until they are
-        left out.
+        left out. An import of more than 500 assets is undone by a job (202): poll its address until
+        its state is ``done``; ``error`` says why the job failed.
         """
         return self._executed(request, uuid)
 
 
 class ImportRedoView(_ImportAction):
     plan, execute = staticmethod(plan_redo), staticmethod(redo_import)
+    state = ImportState.REDOING
 
     @extend_schema(responses=UndoReply, operation_id="assets_import_redo_plan")
     def get(self, request: Request, uuid: UUID) -> Response:
         """Return what the undo of the last undo would do, and which assets it refuses."""
         return self._planned(request, uuid)
 
-    @extend_schema(request=UndoBody, responses=UndoReply, operation_id="assets_import_redo")
+    @extend_schema(
+        request=UndoBody,
+        responses={200: UndoReply, 202: ImportReply},
+        operation_id="assets_import_redo",
+    )
     def post(self, request: Request, uuid: UUID) -> Response:
-        """Undo the last undo of an import."""
+        """Undo the last undo of an import. Responses as of its undo."""
         return self._executed(request, uuid)
 
 

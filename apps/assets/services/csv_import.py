@@ -4,7 +4,7 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,8 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets.choices import ChangeKind, ImportState
+from apps.assets.choices import REGISTERED, RUNNING, ChangeKind, EventKind, ImportState
+from apps.assets.import_progress import Report, ignore
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.file_columns import (
     Answers,
@@ -28,10 +29,11 @@ from apps.assets.services.file_columns import (
     remembered,
 )
 from apps.assets.services.register import write_drafts
-from apps.assets.services.register_changes import apply_update
+from apps.assets.services.register_changes import apply_updates
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
+from apps.assets.spreadsheets.line_parents import Key, generations, key_of, settled
 from apps.assets.spreadsheets.preview import (
     CHANGED,
     KNOWN,
@@ -39,8 +41,6 @@ from apps.assets.spreadsheets.preview import (
     WRONG,
     Reading,
     Row,
-    generations,
-    settled,
 )
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import FigureMethod
@@ -50,6 +50,12 @@ from apps.core.jobs import enqueue
 from apps.fleet.choices import CURRENCIES
 
 SYNCHRONOUS_LINES = 500  # longer files are read and registered by a job
+TASK = "assets.import_write"  # the job of an import or its undo
+STATE_BEFORE = {  # in which an import is again if its job fails
+    ImportState.WRITING: ImportState.READ,
+    ImportState.UNDOING: ImportState.DONE,
+    ImportState.REDOING: ImportState.DONE,
+}
 CHUNK = 500
 PREVIEW_LINES = 200  # rows in the summary, and as many errors
 EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed import is deleted after a week
@@ -110,7 +116,7 @@ def upload(
     questions = _asked(lab, source.text, options)
     lines = sum(1 for _ in read_lines(source.text, questions.options.columns, separator)[1])
     expired = RegisterImport.objects.filter(lab=lab, created_us__lt=now - EXPIRY_US)
-    expired.exclude(state=ImportState.DONE).delete()
+    expired.exclude(state__in=RUNNING + REGISTERED).delete()
     row = RegisterImport.objects.create(
         lab=lab,
         file_name=cells.file_name(file_name),
@@ -173,7 +179,9 @@ def read(*, row: RegisterImport, now: int) -> None:
         _keep(row, ImportState.READ, summary)
 
 
-def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]]:
+def _previewed(
+    row: RegisterImport, now: int, report: Report = ignore
+) -> tuple[list[Row], dict[str, Any]]:
     """Return the rows of a file and its summary. Raises InvalidInput for an error of the whole
     file.
     """
@@ -183,6 +191,7 @@ def _previewed(row: RegisterImport, now: int) -> tuple[list[Row], dict[str, Any]
         rows.append(row_)
         if len(rows) % CHUNK == 0:
             RegisterImport.objects.filter(pk=row.pk).update(lines_done=len(rows))
+            report(0, len(rows), row.lines)
     rows = settled(rows)
     header = {
         "origin": reading.header.origin,
@@ -198,7 +207,7 @@ def _keep(row: RegisterImport, state: ImportState, summary: dict[str, Any]) -> N
     """Save the summary, unless the import is already registered."""
     row.state, row.summary, row.lines_done = state, summary, row.lines
     values = {"state": state, "summary": summary, "lines_done": row.lines}
-    RegisterImport.objects.filter(pk=row.pk).exclude(state=ImportState.DONE).update(**values)
+    RegisterImport.objects.filter(pk=row.pk).exclude(state__in=REGISTERED).update(**values)
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, int]:
@@ -249,7 +258,8 @@ def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
     facts, opening = (draft.facts, draft.opening) if draft else (None, None)
-    ended = [day_in(entry.at_us, zone) for entry in draft.entries] if draft else []
+    ending = draft.entries[-1] if draft and draft.entries else None
+    is_leased = opening is not None and opening.kind == EventKind.LEASE
     return {
         "line": row.line,
         "outcome": row.outcome,
@@ -264,7 +274,12 @@ def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
         "high_ug": embodied.high_ug if embodied else None,
         "why": known.why if known else "",
         "bought_on": day_in(opening.at_us, zone) if opening else "",
-        "ended_on": ended[-1] if ended else "",
+        "ended_on": day_in(ending.at_us, zone) if ending else "",
+        "end_of_life": ending.end_of_life if ending else "",
+        "mass_g": ending.mass_g if ending else None,
+        "recipient": ending.counterpart if ending else "",
+        "is_leased": is_leased,
+        "lessor": opening.counterpart if opening and is_leased else "",
         "price_ucurrency": facts.price_ucurrency if facts else None,
         "currency": facts.currency if facts else "",
         "owner": opening.project.slug if opening and opening.project else "",
@@ -301,8 +316,10 @@ def import_of(lab: Lab, uuid: UUID) -> RegisterImport:
 
 
 def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
-    """Register a short import immediately, else enqueue a job. Raises Conflict, FileRefused."""
-    if row.state != ImportState.READ:
+    """Register a short import immediately, else enqueue a job. A second confirmation of the same
+    import changes nothing. Raises Conflict, FileRefused.
+    """
+    if row.state not in {ImportState.READ, ImportState.WRITING}:
         raise Conflict(
             f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page."
         )
@@ -310,30 +327,46 @@ def confirm(*, row: RegisterImport, by: User | None, now: int) -> None:
         raise FileRefused(row.summary["wrong"], row.summary["counts"][WRONG])
     if row.lines <= SYNCHRONOUS_LINES:
         write(row=row, by=by, now=now)
-        return
+    else:
+        start(row=row, state=ImportState.WRITING, by=by)
+
+
+def start(
+    *, row: RegisterImport, state: ImportState, by: User | None, leave_out: Collection[int] = ()
+) -> None:
+    """Enqueue the job of a running state, once: a second start of the same changes nothing. Raises
+    Conflict.
+    """
+    task = {"leave_out": sorted(leave_out)}
     with transaction.atomic():
-        if RegisterImport.objects.filter(pk=row.pk, state=ImportState.READ).update(
-            state=ImportState.WRITING, lines_done=0
+        if RegisterImport.objects.filter(pk=row.pk, state=STATE_BEFORE[state]).update(
+            state=state, task=task, lines_done=0
         ):
-            enqueue(kind="assets.import_write", key=f"{row.uuid}:{by.pk if by else ''}")
-    row.state = ImportState.WRITING
+            enqueue(kind=TASK, key=f"{row.uuid}:{by.pk if by else ''}")
+    row.refresh_from_db(fields=["state", "task", "lines_done"])
+    if row.state != state:
+        raise Conflict(
+            f"This import is in state {row.get_state_display().lower()}.", hint="Reload the page."
+        )
 
 
-def write(*, row: RegisterImport, by: User | None, now: int) -> int:
+def write(*, row: RegisterImport, by: User | None, now: int, report: Report = ignore) -> int:
     """Read the file again and register all new rows or none. Return their number. Raises
     FileRefused, InvalidInput.
 
     Reading and validation precede the transaction, to keep its locks short.
     """
-    rows, summary = _previewed(row, now)
+    rows, summary = _previewed(row, now, report)
     if summary["wrong"]:
         _keep(row, ImportState.READ, summary)
         raise FileRefused(summary["wrong"], summary["counts"][WRONG])
     with transaction.atomic():
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
-        if locked_import.state == ImportState.DONE:
+        if locked_import.state in REGISTERED:
             raise Conflict("This import is already registered.", hint="Reload the page.")
-        registered = _written(row.lab, rows, by, now)
+        _check_serials(row.lab, rows)
+        registered = _written(row.lab, rows, by, now, report)
+        report(2, 0, 1)
         changed = _changed(row, rows, registered, by, now)
         number = len(registered)
         digest = hashlib.sha256(locked_import.content.encode()).hexdigest()
@@ -354,47 +387,66 @@ def write(*, row: RegisterImport, by: User | None, now: int) -> int:
             now=now,
         )
         enqueue(kind="assets.charge", key=str(row.lab_id))
-        row.state, row.summary, row.content = ImportState.DONE, summary, ""
-        row.save(update_fields=["state", "summary", "content"])
+        row.state, row.summary, row.content, row.task = ImportState.DONE, summary, "", {}
+        row.save(update_fields=["state", "summary", "content", "task"])
     return number
+
+
+def _check_serials(lab: Lab, rows: Sequence[Row]) -> None:
+    """Raise Conflict if another import registered one of the new rows since they were read. Imports
+    of a lab wait for each other here.
+    """
+    Lab.objects.select_for_update(no_key=True).get(pk=lab.pk)
+    serials = [row.draft.facts.serial for row in rows if row.outcome == NEW and row.draft]
+    for start in range(0, len(serials), CHUNK):
+        part = [serial for serial in serials[start : start + CHUNK] if serial]
+        twice = Asset.objects.filter(lab=lab, serial__in=part).values_list("serial", flat=True)
+        if serial := twice.first():
+            raise Conflict(
+                f"The serial number {serial[:60]!r} was registered since the file was read.",
+                field="serial",
+                hint="Confirm the import again: the row is known then.",
+            )
 
 
 def _changed(
     row: RegisterImport,
     rows: Sequence[Row],
-    registered: Sequence[tuple[Row, Asset]],
+    registered: Mapping[Key, Asset],
     by: User | None,
     now: int,
 ) -> int:
     """Change the registered assets that the file changes, and save what was done to each asset.
     Return the number of changed ones.
     """
-    by_line = {each.line: each for each in rows}
+    by_key = {key_of(each): each for each in rows}
     changes = [
         RegisterChange(
             lab=row.lab,
             register_import=row,
             asset=asset,
             kind=ChangeKind.REGISTERED,
-            values=new.values or {},
+            values=by_key[key].values or {},
             recorded_us=now,
         )
-        for new, asset in registered
+        for key, asset in registered.items()
     ]
-    machines = {new.line: asset for new, asset in registered}
     events = _events_of([change.asset_id for change in changes])
     for change in changes:
         change.events = events[change.asset_id]
-    updated = []
+    updates = []
     for each in rows:
         if each.update is None:
             continue
         update, line = each.update, each.parent_line
         if line is not None:
-            machine = machines.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            machine = registered.get((line, 0)) or Asset.objects.get(
+                pk=by_key[line, 0].asset_id or 0
+            )
             opening = replace(update.draft.opening, parent=machine)
             update = replace(update, draft=replace(update.draft, opening=opening))
-        updated.append(apply_update(update, row=row, by=by, now=now))
+        updates.append(update)
+    updated = apply_updates(updates, row=row, by=by, now=now)
     RegisterChange.objects.bulk_create([*changes, *updated], batch_size=CHUNK)
     return len(updated)
 
@@ -409,8 +461,10 @@ def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
     return events
 
 
-def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> list[tuple[Row, Asset]]:
-    """Register the new rows. Return each with its asset: a line with a quantity is several rows."""
+def _written(
+    lab: Lab, rows: Sequence[Row], by: User | None, now: int, report: Report
+) -> dict[Key, Asset]:
+    """Register the new rows. Return the assets by line and item."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
@@ -421,14 +475,15 @@ def _written(lab: Lab, rows: Sequence[Row], by: User | None, now: int) -> list[t
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
-    registered: list[tuple[Row, Asset]] = []
+    registered: dict[Key, Asset] = {}
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            pairs = list(zip(part, written, strict=True))
-            registered += pairs
-            here.update({row.line: asset for row, asset in pairs if row.line in parents})
+            assets = dict(zip(map(key_of, part), written, strict=True))
+            registered.update(assets)
+            report(1, len(registered), len(rows))
+            here.update({line: assets[line, item] for line, item in assets if line in parents})
     return registered
 
 

@@ -52,18 +52,18 @@ def refresh(asset: Asset, rows: Sequence[LifecycleEvent]) -> None:
     asset.state = lifecycle.state_of(events)
     for name, value in vars(summarise_lifecycle(events)).items():
         setattr(asset, name, value)
-    asset.owner = asset.borrower = asset.parent = asset.site = None
+    asset.owner_id = asset.borrower_id = asset.parent_id = asset.site_id = None
     for row in rows:
         if row.kind in (*OPENING, EventKind.TRANSFER):
-            asset.owner = row.project
+            asset.owner_id = row.project_id
         if row.kind in (*OPENING, EventKind.DEPLOY, EventKind.MOVE) and (
             row.parent_id or row.site_id or row.kind == "move"
         ):
-            asset.parent, asset.site = row.parent, row.site
+            asset.parent_id, asset.site_id = row.parent_id, row.site_id
         if row.kind in (EventKind.LEND, EventKind.RETURN):
-            asset.borrower = row.project
+            asset.borrower_id = row.project_id
         if row.kind == EventKind.DISPOSE:
-            asset.parent = None
+            asset.parent_id = None
 
 
 @transaction.atomic
@@ -221,6 +221,15 @@ def _reversed(
     return row
 
 
+def last_reversal(event: LifecycleEvent) -> LifecycleEvent:
+    """Return what ends an active event when it is reversed: the last reversal of its chain if an
+    undo restored it, else the event itself.
+    """
+    while (reversal := LifecycleEvent.objects.filter(reverses=event).first()) is not None:
+        event = reversal
+    return event
+
+
 @transaction.atomic
 def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     """Reverse the purchase of an asset and record it again. All charges are recalculated."""
@@ -235,7 +244,7 @@ def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) ->
         asset=asset,
         kind=EventKind.REVERSAL,
         hour=first.hour,
-        reverses=first,
+        reverses=last_reversal(first),
         recorded_us=now,
         recorded_by=by,
     )

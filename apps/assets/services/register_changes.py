@@ -1,7 +1,7 @@
 """Changes of registered assets by a file: preview of one line, and writing of all lines."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,7 @@ from apps.assets.choices import OPENING, ChangeKind, EventKind
 from apps.assets.lifecycle_summary import SUMMARY_FIELDS
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.charges import as_event
-from apps.assets.services.events import refresh, standing_rows
+from apps.assets.services.events import refresh
 from apps.assets.services.register import check_tags
 from apps.assets.services.register_values import (
     DATED,
@@ -26,8 +26,11 @@ from apps.assets.services.register_values import (
     values_of_draft,
 )
 from apps.assets.services.validation import Draft, Facts, checked_entry, checked_facts, event_row
+from apps.assets.treatment import default_emissions
+from apps.core.database.bulk_writes import update_columns
 from apps.core.errors import Conflict
 
+BATCH = 500
 _UNSAVED = 1 << 62  # ids of events that are not saved yet
 DERIVED = ("state", "owner", "borrower", "parent", "site", *SUMMARY_FIELDS)
 _EMBODIED_COLUMNS = (
@@ -38,19 +41,19 @@ _EMBODIED_COLUMNS = (
     "transport_ug",
     "end_of_life_ug",
     "includes_end_of_life",
-    "figure",
+    "figure_id",
     "source",
 )
 _EVENT_COLUMNS = (
-    "asset",
+    "asset_id",
     "kind",
     "hour",
     "life_hours",
     "life_end_hour",
     "amortisation",
-    "project",
-    "parent",
-    "site",
+    "project_id",
+    "parent_id",
+    "site_id",
     "counterpart",
     "evidence",
     "note",
@@ -58,14 +61,23 @@ _EVENT_COLUMNS = (
     "mass_g",
     *_EMBODIED_COLUMNS,
 )
+_DISPOSAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "disposed_on": ("hour",),
+    "end_of_life": ("end_of_life",),
+    "mass": ("mass_g",),
+    "recipient": ("counterpart",),
+    "end_of_life_emissions": _EMBODIED_COLUMNS,
+}
 _OPENING_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "bought_on": ("hour",),
     "second_hand": ("kind",),
+    "leased": ("kind", "counterpart"),
+    "lessor": ("counterpart",),
     "life_years": ("life_hours",),
     "amortisation": ("amortisation",),
-    "owner": ("project",),
-    "site": ("site",),
-    "parent": ("parent",),
+    "owner": ("project_id",),
+    "site": ("site_id",),
+    "parent": ("parent_id",),
     "embodied": _EMBODIED_COLUMNS,
 }
 
@@ -83,6 +95,9 @@ class RegisterUpdate:
     def fields(self) -> frozenset[str]:
         return frozenset(difference.field for difference in self.differences)
 
+    def with_value(self, name: str, value: str) -> "RegisterUpdate":
+        return replace(self, values={**self.values, name: value})
+
 
 def last_values(lab: Lab) -> dict[int, Values]:
     """Return the values of the last import of each asset."""
@@ -92,8 +107,52 @@ def last_values(lab: Lab) -> dict[int, Values]:
     return dict(changes.values_list("asset_id", "values"))
 
 
+@dataclass
+class RegisteredAssets:
+    """Registered assets with their active events. The first one that is needed reads all expected
+    ones with it.
+    """
+
+    expected: Sequence[int] = ()
+    _read: dict[int, tuple[Asset, list[LifecycleEvent]]] = field(default_factory=dict)
+
+    def expect(self, asset_ids: Sequence[int]) -> None:
+        """State which assets may be needed next. Former ones are dropped."""
+        self.expected = asset_ids
+        self._read.clear()
+
+    def get(self, asset_id: int) -> tuple[Asset, list[LifecycleEvent]]:
+        if asset_id not in self._read:
+            assets = Asset.objects.select_related("lab", "model").in_bulk(
+                {asset_id, *self.expected}
+            )
+            events = events_of(list(assets))
+            self._read.update({pk: (asset, active_of(events[pk])) for pk, asset in assets.items()})
+        return self._read[asset_id]
+
+
+def events_of(asset_ids: Sequence[int]) -> dict[int, list[LifecycleEvent]]:
+    """Return all events of each asset, reversed ones and reversals too."""
+    rows: dict[int, list[LifecycleEvent]] = {pk: [] for pk in asset_ids}
+    events = LifecycleEvent.objects.filter(asset_id__in=asset_ids)
+    for row in events.select_related("project", "parent", "site").order_by("pk"):
+        rows[row.asset_id].append(row)
+    return rows
+
+
+def active_of(rows: Sequence[LifecycleEvent]) -> list[LifecycleEvent]:
+    """Return the active ones of all events of an asset, in order of time."""
+    by_id = {row.pk: row for row in rows}
+    return [by_id[event.id] for event in lifecycle.active_events([as_event(row) for row in rows])]
+
+
 def compare(
-    asset_id: int, draft: Draft, cells: Mapping[str, str], baseline: Values | None, now: int
+    registered: RegisteredAssets,
+    asset_id: int,
+    draft: Draft,
+    cells: Mapping[str, str],
+    baseline: Values | None,
+    now: int,
 ) -> RegisterUpdate:
     """Compare a line with its registered asset. Raises InvalidInput or Conflict if the change is
     impossible.
@@ -102,8 +161,7 @@ def compare(
     fields = changed_fields(values, baseline, cells)
     if not fields:
         return RegisterUpdate(asset_id, draft, values, ())
-    asset = Asset.objects.select_related("lab", "model").get(pk=asset_id)
-    events = standing_rows(asset)
+    asset, events = registered.get(asset_id)
     current = values_of_asset(asset, events)
     zone = ZoneInfo(asset.lab.time_zone)
     found = differences(fields, values, current, _parent_of(events), zone)
@@ -118,60 +176,99 @@ def _parent_of(events: Sequence[LifecycleEvent]) -> Asset | None:
     return next(event for event in events if event.kind in OPENING).parent
 
 
-def apply_update(
-    update: RegisterUpdate, *, row: RegisterImport, by: User | None, now: int
-) -> RegisterChange:
-    """Change an asset in the caller's transaction. The caller charges it again. Raises
-    Conflict.
-    """
-    asset = (
-        Asset.objects.select_for_update(no_key=True).select_related("lab").get(pk=update.asset_id)
+def apply_updates(
+    updates: Sequence[RegisterUpdate], *, row: RegisterImport, by: User | None, now: int
+) -> list[RegisterChange]:
+    """Change assets in the caller's transaction. The caller charges them again. Raises Conflict."""
+    ids = [update.asset_id for update in updates]
+    locked = Asset.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    list(locked.values_list("pk"))
+    changes: list[RegisterChange] = []
+    for start in range(0, len(updates), BATCH):
+        changes += _applied(updates[start : start + BATCH], row, by, now)
+    _check_not_inside_themselves(
+        [update.asset_id for update in updates if "parent" in update.fields]
     )
-    before, after = _change_facts(asset, update)
-    events = standing_rows(asset)
-    reversed_events, new_events = _new_events(asset, events, update, by, now)
-    reversals = [
-        LifecycleEvent.objects.create(
+    return changes
+
+
+def _applied(
+    updates: Sequence[RegisterUpdate], row: RegisterImport, by: User | None, now: int
+) -> list[RegisterChange]:
+    ids = [update.asset_id for update in updates]
+    assets = Asset.objects.select_related("lab", "model").in_bulk(ids)
+    events_by_asset = events_of(ids)
+    new_rows: list[LifecycleEvent] = []
+    changes = []
+    for update in updates:
+        asset, events = assets[update.asset_id], events_by_asset[update.asset_id]
+        before, after = _change_facts(asset, update)
+        reversed_events, new_events = _new_events(asset, active_of(events), update, by, now)
+        own = [
+            *(_reversal(_last_of_chain(event, events), by, now) for event in reversed_events),
+            *(event for event in new_events),
+        ]
+        new_rows += own
+        change = RegisterChange(
+            lab=asset.lab,
+            register_import=row,
             asset=asset,
-            kind=EventKind.REVERSAL,
-            hour=event.hour,
-            reverses=event,
+            kind=ChangeKind.CHANGED,
+            before=before,
+            after=after,
+            values=update.values,
+            differences=[difference.payload() for difference in update.differences],
             recorded_us=now,
-            recorded_by=by,
         )
-        for event in reversed_events
-    ]
-    for event in new_events:
-        event.save(force_insert=True)
-    refresh(asset, standing_rows(asset))
-    check_not_inside_itself(asset)
-    asset.save(update_fields=[*DERIVED, *after])
-    return RegisterChange(
-        lab=asset.lab,
-        register_import=row,
-        asset=asset,
-        kind=ChangeKind.CHANGED,
-        before=before,
-        after=after,
-        values=update.values,
-        differences=[difference.payload() for difference in update.differences],
-        events=[event.pk for event in (*reversals, *new_events)],
+        changes.append((change, own))
+    LifecycleEvent.objects.bulk_create(new_rows, batch_size=BATCH)
+    for change, own in changes:
+        change.events = [event.pk for event in own]
+        refresh(change.asset, active_of([*events_by_asset[change.asset_id], *own]))
+    columns = sorted({name for change, _ in changes for name in change.after})
+    update_columns(list(assets.values()), [*DERIVED, *columns])
+    return [change for change, _ in changes]
+
+
+def _last_of_chain(event: LifecycleEvent, events: Sequence[LifecycleEvent]) -> LifecycleEvent:
+    """Return what ends an active event when it is reversed (events.last_reversal)."""
+    reversals = {row.reverses_id: row for row in events if row.reverses_id}
+    while event.pk in reversals:
+        event = reversals[event.pk]
+    return event
+
+
+def _reversal(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:
+    return LifecycleEvent(
+        asset_id=event.asset_id,
+        kind=EventKind.REVERSAL,
+        hour=event.hour,
+        reverses=event,
         recorded_us=now,
+        recorded_by=by,
     )
 
 
-def check_not_inside_itself(asset: Asset) -> None:
+def _check_not_inside_themselves(asset_ids: Sequence[int]) -> None:
     """Raise Conflict if an asset contains itself."""
-    seen, above = {asset.pk}, asset.parent
-    while above is not None:
-        if above.pk in seen:
-            raise Conflict(
-                f"{asset.name} would be part of itself.",
-                field="parent",
-                hint="Correct the column parent.",
-            )
-        seen.add(above.pk)
-        above = above.parent
+    parents: dict[int, int | None] = {}
+    for asset_id in asset_ids:
+        seen, above = {asset_id}, asset_id
+        while True:
+            if above not in parents:
+                row = Asset.objects.filter(pk=above).values_list("parent_id", flat=True)
+                parents[above] = row.first()
+            parent_id = parents[above]
+            if parent_id is None:
+                break
+            if parent_id in seen:
+                raise Conflict(
+                    f"{Asset.objects.get(pk=asset_id).name} would be part of itself.",
+                    field="parent",
+                    hint="Correct the column parent.",
+                )
+            seen.add(parent_id)
+            above = parent_id
 
 
 def _change_facts(asset: Asset, update: RegisterUpdate) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -186,11 +283,14 @@ def _change_facts(asset: Asset, update: RegisterUpdate) -> tuple[dict[str, Any],
             **{name: getattr(update.draft.facts, name) for name in names},
         ),
     )
-    if "tag" in names and facts.tag != asset.tag:
+    is_retagged = "tag" in names and facts.tag != asset.tag
+    if is_retagged:
         check_tags(asset.lab, [Asset(tag=facts.tag)])
     before = stored_facts(asset, names)
     for name in names:
         setattr(asset, name, getattr(facts, name))
+    if is_retagged:  # the next asset may get its former number
+        asset.save(update_fields=["tag"])
     return before, stored_facts(asset, names)
 
 
@@ -225,14 +325,20 @@ def _new_events(
         removed.append(opening)
         new.append(row)
     for field, kind in DATED.items():
-        if field not in fields:
+        columns = _DISPOSAL_COLUMNS if kind == EventKind.DISPOSE else {field: ("hour",)}
+        if not fields & set(columns):
             continue
         stated = event_row(asset, checked_entry(asset.lab, dated_entry(draft, kind), now), by, now)
         current = next((event for event in events if event.kind == kind), None)
         if current is not None:
             removed.append(current)
             copy = _copied(current, by, now)
-            copy.hour = stated.hour
+            for name in fields & set(columns):
+                for column in columns[name]:
+                    setattr(copy, column, getattr(stated, column))
+            if "end_of_life_emissions" not in fields and has_default_emissions(current):
+                defaults = default_emissions(copy.end_of_life, copy.mass_g)
+                copy.total_ug, copy.source = defaults
             stated = copy
         new.append(stated)
     if removed or new:
@@ -246,6 +352,12 @@ def _new_events(
         if reason:
             raise Conflict(reason, hint="Correct the dates of this line.")
     return removed, new
+
+
+def has_default_emissions(disposal: LifecycleEvent) -> bool:
+    """Return whether nobody entered the emissions of an end of life."""
+    defaults = default_emissions(disposal.end_of_life, disposal.mass_g)
+    return disposal.total_ug is None or (disposal.total_ug, disposal.source) == defaults
 
 
 def _copied(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:

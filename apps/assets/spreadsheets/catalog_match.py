@@ -9,7 +9,14 @@ from apps.assets.spreadsheets.role_words import DISK
 from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.matching import match_key
 from apps.catalog.models import EmbodiedFigure, HardwareModel
-from apps.catalog.selectors import Match, category_default, match, models_named, suggest
+from apps.catalog.selectors import (
+    Match,
+    category_default,
+    match,
+    match_keys,
+    models_named,
+    suggest,
+)
 
 # For a model without a kind: the first kind that has a model of this name.
 _ORDER = (
@@ -102,6 +109,7 @@ class Matcher:
         self._matches: dict[tuple[str, str, str], Match] = {}
         self._models: dict[str, dict[str, HardwareModel]] = {}
         self._hints: dict[tuple[str, str], str] = {}
+        self._named_keys = match_keys(lab)
 
     def kind(self, names: tuple[str, ...]) -> str:
         """Return the kind of the first of ``names`` that is a model, '' if none is."""
@@ -135,6 +143,8 @@ class Matcher:
     def _kinds(self, name: str) -> dict[str, HardwareModel]:
         """Return the models of a name, by kind."""
         key = name if len(name) > 100 else name.lower()
+        if match_key(name) not in self._named_keys:
+            return {}
         if key not in self._models:
             self._models[key] = models_named(name, self._lab)
         return self._models[key]
@@ -173,6 +183,8 @@ class Matcher:
         return Known(model, embodied, "category", "typical of its kind: HDD or SSD")
 
     def _match(self, kind: str, name: str, category: str) -> Match:
+        if match_key(name) not in self._named_keys:
+            name = ""
         key = (kind, name if len(name) > 100 else name.lower(), category)
         if key not in self._matches:
             self._matches[key] = match(kind, name, self._lab, category)

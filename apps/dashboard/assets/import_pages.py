@@ -6,10 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from django.forms import BoundField
+from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.assets.choices import AssetState, ImportState
+from apps.assets.choices import AssetState, EndOfLife, ImportState
 from apps.assets.discovery import Proposal
+from apps.assets.import_progress import permille_of
 from apps.assets.models import RegisterImport
 from apps.assets.services.csv_import import PREVIEW_LINES
 from apps.assets.services.file_columns import EXAMPLES, Questions, proposed, questions_about
@@ -69,6 +71,8 @@ class ImportRow:
     is_default: bool
     bought_on: str
     ended_on: str
+    ending: str
+    lease: str
     price: str
     owner: str
     state: str
@@ -98,7 +102,7 @@ class ImportPage:
     rows: list[ImportRow]
     wrong: list[ImportRow]
     more: str
-    progress: str
+    percent: int | None
     packs: list[str]
     default_percent: str
     default_total: Projected
@@ -106,6 +110,20 @@ class ImportPage:
     @property
     def can_confirm(self) -> bool:
         return bool(self.counts["new"] or self.counts["changed"])
+
+
+def undo_address(row: RegisterImport) -> str:
+    """Return the page of the undo that runs."""
+    name = "asset-import-redo" if row.state == ImportState.REDOING else "asset-import-undo"
+    return reverse(name, args=[row.uuid])
+
+
+def percent_of(row: RegisterImport) -> int | None:
+    """Return how far the job of an import is, None if that is unknown."""
+    permille = permille_of(row.uuid)
+    if permille is None and row.state == ImportState.READING:
+        permille = 1000 * row.lines_done // max(row.lines, 1)
+    return None if permille is None else permille // 10
 
 
 def import_page(row: RegisterImport) -> ImportPage:
@@ -129,7 +147,7 @@ def import_page(row: RegisterImport) -> ImportPage:
         rows=[_row(row_, unit) for row_ in listed],
         wrong=[_row(row_, unit) for row_ in report.get("wrong", [])],
         more=grouped(row.lines - PREVIEW_LINES) if row.lines > PREVIEW_LINES else "",
-        progress=f"{grouped(row.lines_done)} of {grouped(row.lines)} rows",
+        percent=percent_of(row),
         packs=loaded_packs() if by.get("model") or by.get("category") else [],
         default_percent=percent(report.get("default_ug") or 0, report.get("total_ug") or 0),
         default_total=embodied(report.get("default_ug")),
@@ -158,6 +176,8 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
         is_default=line.get("is_default", False),
         bought_on=line.get("bought_on", ""),
         ended_on=line.get("ended_on", ""),
+        ending=_ending(line),
+        lease=_lease(line),
         price=_price(line.get("price_ucurrency"), line.get("currency", "")),
         owner=line.get("owner", ""),
         state=STATES.get(line.get("state", ""), ""),
@@ -170,7 +190,28 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
     )
 
 
-_LABELS = {"bought_on": "purchase date", "retired_on": "taken out of use"}
+def _ending(line: Mapping[str, Any]) -> str:
+    """Return how the asset left the lab."""
+    kind, mass_g = line.get("end_of_life", ""), line.get("mass_g")
+    parts = (
+        EndOfLife(kind).label.lower() if kind else "",
+        "" if mass_g is None else f"{mass_g / 1000:g}\u00a0kg",
+        f"to {line['recipient']}" if line.get("recipient") else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _lease(line: Mapping[str, Any]) -> str:
+    if not line.get("is_leased"):
+        return ""
+    return f"leased from {line['lessor']}" if line.get("lessor") else "leased"
+
+
+_LABELS = {
+    "bought_on": "purchase date",
+    "retired_on": "taken out of use",
+    "end_of_life_emissions": "end-of-life emissions",
+}
 
 
 def labelled(changes: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

@@ -27,6 +27,7 @@ from apps.dashboard.assets.import_pages import (
     discovered_page,
     import_page,
     mapping_page,
+    undo_address,
 )
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.assets.printed_labels import labels_page
@@ -53,6 +54,8 @@ def assets_import_read(request: HttpRequest, visitor: Visitor, uuid: UUID) -> Ht
     row = import_of(visitor.lab, uuid)
     if row.state == ImportState.MAPPING:
         return HttpResponseRedirect(reverse("asset-import-mapping", args=[uuid]))
+    if row.state in {ImportState.UNDOING, ImportState.REDOING}:
+        return HttpResponseRedirect(undo_address(row))
     form = ConfirmImportForm.from_request(request, visitor, row=row)
     if form.is_bound:
         if form.submit():
@@ -74,7 +77,7 @@ def assets_import_mapping(request: HttpRequest, visitor: Visitor, uuid: UUID) ->
     visitor.require_role(MANAGERS)
     row = import_of(visitor.lab, uuid)
     preview = reverse("asset-import", args=[uuid])
-    if row.state in {ImportState.READING, ImportState.WRITING, ImportState.DONE}:
+    if row.state not in {ImportState.MAPPING, ImportState.READ, ImportState.REFUSED}:
         return HttpResponseRedirect(preview)
     content = mapping_page(row)
     form = MappingForm.from_request(

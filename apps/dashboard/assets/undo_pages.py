@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from django.db.models import Count, Q
 
 from apps.accounts.models import Lab
-from apps.assets.choices import ChangeKind
+from apps.assets.choices import RUNNING, ChangeKind
 from apps.assets.models import LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.undo import UndoPlan, UndoStep, finished_imports
-from apps.dashboard.assets.import_pages import embodied, labelled
+from apps.dashboard.assets.import_pages import embodied, labelled, percent_of
 from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import unit_for
 
@@ -33,6 +33,10 @@ class FinishedImport:
     @property
     def can_undo(self) -> bool:
         return self.undone < self.total
+
+    @property
+    def is_running(self) -> bool:
+        return self.row.state in RUNNING
 
 
 @dataclass(frozen=True)
@@ -92,10 +96,31 @@ class UndoPage:
     total: Projected
     unit: str
     more: int
+    more_refused: int
+    leave_out: str
+    removal_number: int
+    change_number: int
+
+    @property
+    def refused_number(self) -> int:
+        return len(self.refused) + self.more_refused
 
     @property
     def possible(self) -> int:
-        return len(self.removals) + len(self.changes) + self.more
+        return self.removal_number + self.change_number
+
+
+@dataclass(frozen=True)
+class RunningPage:
+    """An undo that a job executes. ``percent`` None: unknown."""
+
+    row: RegisterImport
+    percent: int | None
+
+
+def running_page(row: RegisterImport) -> RunningPage:
+    """Return the page of an import whose job runs."""
+    return RunningPage(row, percent_of(row))
 
 
 def undo_page(row: RegisterImport, plan: UndoPlan) -> UndoPage:
@@ -124,10 +149,14 @@ def undo_page(row: RegisterImport, plan: UndoPlan) -> UndoPage:
         is_redo=plan.is_redo,
         removals=lines(removals),
         changes=lines(changes),
-        refused=plan.refused,
+        refused=plan.refused[:LISTED],
+        more_refused=max(0, len(plan.refused) - LISTED),
+        leave_out=",".join(str(step.asset.pk) for step in plan.refused),
         total=embodied(sum(values), at_least=len(values) < len(known)),
         unit=unit.name,
         more=len(possible) - shown,
+        removal_number=len(removals),
+        change_number=len(changes),
     )
 
 

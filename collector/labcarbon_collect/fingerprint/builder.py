@@ -58,6 +58,7 @@ class Survey:
 
     ``data``, ``start``: (role, path) of contents that are not hashed yet. ``notes``: what is
     unknown or weak, and why. ``is_late``: a later survey with more time knows more parameters.
+    ``local_values``: values of parameters, seeds and labels for this terminal. They are never sent.
     """
 
     wire: Dict[str, Any]
@@ -65,6 +66,7 @@ class Survey:
     start: Paths = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     is_late: bool = False
+    local_values: Dict[str, Any] = field(default_factory=dict)
 
 
 def gather(
@@ -229,6 +231,7 @@ def _add_params(result: Survey, params: CommandParams) -> None:
     wire["not_compared"] = list(dict.fromkeys(params.not_compared))[:_MAX_NOT_COMPARED]
     result.notes.extend(params.notes)
     result.is_late = params.is_late
+    result.local_values = params.local_values
 
 
 def _hash_values(values: Mapping[str, Any]) -> Dict[str, str]:

@@ -61,13 +61,16 @@ class Surroundings:
 class CommandParams:
     """The classified arguments of a command.
 
-    ``dropped``, ``labels``: names with values, those of secrets None. ``parsed_files``: paths of
-    configuration files whose values are parameters. ``not_compared``: what may change the result
-    and is not examined. ``is_late``: Hydra's configuration needs more time than there was.
+    ``values``: those that may be sent. ``local_values``: of parameters, seeds and labels, only for
+    the terminal. ``dropped``, ``labels``: names with values, those of secrets None.
+    ``parsed_files``: paths of configuration files whose values are parameters. ``not_compared``:
+    what may change the result and is not examined. ``is_late``: Hydra's configuration needs more
+    time than there was.
     """
 
     sorted_params: SortedParams = field(default_factory=SortedParams)
     values: Dict[str, Any] = field(default_factory=dict)
+    local_values: Dict[str, Any] = field(default_factory=dict)
     file_hashes: Dict[str, Any] = field(
         default_factory=dict
     )  # hashes of nested configuration files, by parameter
@@ -112,6 +115,7 @@ class _Classification:
         self._facts, self._cwd = surroundings.facts, surroundings.cwd
         self._params = CommandParams()
         self._given: Dict[str, Any] = dict(launch.settings)
+        self._given_outputs: Dict[str, Any] = {}  # labels
         self._from_files: Dict[str, Any] = {}
         self._file_values: Dict[str, Set[str]] = {}  # names in the files of the command line
         self._variables = self._read_variables()
@@ -147,8 +151,9 @@ class _Classification:
             if _plain_name(name) not in named
         }
         params.sorted_params = self._count({**merged, **variables, **self._given, **declared})
-        published = declared if not full_command else {**self._given, **declared}
-        params.values = _plain_values(published, params.sorted_params)
+        given = {**self._given, **self._given_outputs} if full_command else {}
+        params.values = _plain_values({**given, **declared}, params.sorted_params)
+        params.local_values = _local_values(params)
         self._add_read_paths()
         if self._facts.reads_unknown_variables:
             params.not_compared.append("environment variables with a computed name")
@@ -245,6 +250,8 @@ class _Classification:
             ]
             if remaining:
                 self._given[name] = remaining if len(remaining) > 1 else remaining[0]
+            elif _plain_name(name) in self._params.labels:
+                self._given_outputs[name] = self._params.labels[_plain_name(name)]
         self._add_order(pairs)
 
     def _add_order(self, pairs: Sequence[Tuple[str, Text]]) -> None:
@@ -420,7 +427,8 @@ def _has_content(path: str) -> bool:
 
 def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
     all_params = sort_params(
-        {_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()}
+        {_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()},
+        labels=sorted_params.labels,
     )
     values = {**all_params.params, **all_params.seeds, **all_params.labels}
     known = {**sorted_params.params, **sorted_params.seeds, **sorted_params.labels}
@@ -428,6 +436,19 @@ def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams
         name: value
         for name, value in values.items()
         if name in known and not (isinstance(value, str) and is_secret_value(value))
+    }
+
+
+def _local_values(params: CommandParams) -> Dict[str, Any]:
+    """Return the values of parameters, seeds and labels, without secrets and hashes."""
+    sorted_params = params.sorted_params
+    values = {**sorted_params.params, **sorted_params.seeds, **sorted_params.labels}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None
+        and name not in params.file_hashes
+        and not (isinstance(value, str) and is_secret_value(value))
     }
 
 

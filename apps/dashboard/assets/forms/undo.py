@@ -1,7 +1,8 @@
 """Forms of the undo of imports and of the removal of assets."""
 
 from apps.assets.models import Asset, RegisterImport
-from apps.assets.services.undo import redo_import, remove_asset, restore_asset, undo_import
+from apps.assets.services.import_tasks import undo
+from apps.assets.services.undo import remove_asset, restore_asset
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import parse_record_number
 from apps.dashboard.assets.forms.fields import ItemsField
@@ -17,36 +18,35 @@ class UndoForm(PageForm):
     row: RegisterImport
     leave_out = ItemsField(required=False)
 
+    is_redo = False
+
     def clean_leave_out(self) -> list[int]:
-        numbers = [parse_record_number(text) for text in self.cleaned_data["leave_out"]]
+        texts = ",".join(self.cleaned_data["leave_out"]).split(",")
+        numbers = [parse_record_number(text) for text in texts if text]
         known = [number for number in numbers if number is not None]
         if len(known) < len(numbers):
             raise InvalidInput("No such asset.", field="leave_out", hint="Reload the page.")
         return known
 
     def save(self) -> str:
-        plan = undo_import(
+        number = undo(
             row=self.row,
+            is_redo=self.is_redo,
             leave_out=self.cleaned_data["leave_out"],
             by=self.visitor.user,
             now=self.visitor.now,
         )
-        return f"Import undone: {_assets(len(plan.steps))}."
+        if number is None:
+            return ""
+        assets = f"{number} asset{'' if number == 1 else 's'}"
+        return f"Import restored: {assets}." if self.is_redo else f"Import undone: {assets}."
 
 
 class RedoForm(UndoForm):
     """Undo the last undo of an import."""
 
     action = "redo"
-
-    def save(self) -> str:
-        plan = redo_import(
-            row=self.row,
-            leave_out=self.cleaned_data["leave_out"],
-            by=self.visitor.user,
-            now=self.visitor.now,
-        )
-        return f"Import restored: {_assets(len(plan.steps))}."
+    is_redo = True
 
 
 class RemoveForm(PageForm):
@@ -75,7 +75,3 @@ class RestoreForm(PageForm):
             raise NotFound("No such asset in your lab.")
         restore_asset(asset=row, by=self.visitor.user, now=self.visitor.now)
         return f"{row.name} restored."
-
-
-def _assets(number: int) -> str:
-    return f"{number} asset{'' if number == 1 else 's'}"
