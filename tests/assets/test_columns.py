@@ -6,7 +6,7 @@ import pytest
 
 from apps.assets.models import ColumnMapping, RegisterImport
 from apps.assets.services.csv_import import assign_columns, upload
-from apps.assets.services.file_columns import Answers
+from apps.assets.services.file_columns import Answers, questions_about
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.endings import state_of
 from apps.assets.spreadsheets.formats import recognise
@@ -267,3 +267,41 @@ def test_odd_lines_of_own_columns_are_reported(lab: SmallLab) -> None:
     assert by_line[4]["message"].startswith("skipped: its quantity is 0")
     assert by_line[9]["outcome"] == "left_out"
     assert by_line[2]["items"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("name,kind,price,bought_on\na,gpu,1,2024-03-01\n", ""),
+        ("Gerät;Modell;Preis\na;RTX 3090;\nb;RTX 3090;12,50\n", "12,50"),
+        ("Gerät;Modell;Preis\na;RTX 3090;0,00\n", ""),
+        ("Gerät;Modell;Preis;Währung\na;RTX 3090;1;EUR\n", ""),
+        ("Gerät;Modell;Preis;Währung\na;RTX 3090;1;EUR\nb;RTX 3090;2;\n", "2"),
+        ("Gerät;Modell;Preis\na;RTX 3090;1,50 €\nb;RTX 3090;USD 7\n", ""),
+        ("Gerät;Modell;Preis\na;RTX 3090;1,50 €\nb;RTX 3090;7\n", "7"),
+        ("Gerät;Modell;Preis (EUR)\na;RTX 3090;1,50\n", ""),
+        ("Gerät;Modell;Preis\na;RTX 3090;dear\n", ""),
+    ],
+)
+def test_a_price_without_a_currency_is_asked_about(text: str, example: str) -> None:
+    assert questions_about(text, Options()).price_example == example
+
+
+def test_the_currency_is_remembered_for_files_with_the_same_headings(lab: SmallLab) -> None:
+    head = "Asset Name,Asset Tag,Model,Category,Purchase Date,Purchase Cost"
+    text = f"{head}\na,I-1,RTX 3090,GPU,2024-03-01,12.50\n"
+    row = uploaded(lab, text, Options())
+    assert row.state == "mapping"
+    assert row.summary["questions"]["price_example"] == "12.50"
+    with pytest.raises(InvalidInput) as missing:
+        assign_columns(row=row, answers=Answers(), by=lab.owner, now=T0)
+    assert missing.value.field == "currency"
+    assign_columns(row=row, answers=Answers(currency="chf"), by=lab.owner, now=T0)
+    row.refresh_from_db()
+    assert (row.state, row.summary["rows"][0]["currency"]) == ("read", "CHF")
+    again = uploaded(lab, text.replace("12.50", "13.50"), Options())
+    assert (again.state, again.summary["rows"][0]["currency"]) == ("read", "CHF")
+    stated = uploaded(lab, text, Options(currency="EUR"))
+    assert stated.summary["rows"][0]["currency"] == "EUR"
+    elsewhere = uploaded(small_lab(name="Elsewhere"), text, Options())
+    assert elsewhere.state == "mapping"

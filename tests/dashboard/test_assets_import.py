@@ -81,11 +81,24 @@ def test_the_preview_shows_kind_of_end_mass_and_lease(lab: SmallLab, owner: Clie
 
 
 def test_a_foreign_export_needs_the_currency_once(lab: SmallLab, owner: Client) -> None:
-    page = text_of(owner.get(brought(owner, SNIPE_IT)))
-    assert "The currency of the price is missing" in page
-    page = text_of(owner.get(brought(owner, SNIPE_IT, currency="eur")))
+    address = str(owner.get(brought(owner, SNIPE_IT))["Location"])
+    page = text_of(owner.get(address))
+    assert 'name="currency"' in page
+    posted = {
+        f"column{i}": field for i, field in enumerate(re.findall(r'<tr data-field="(.*?)">', page))
+    }
+    for wrong in ("", "money", "xyz"):
+        answer = owner.post(address, posted | {"currency": wrong})
+        assert answer.status_code == 400
+        assert 'data-field-error="currency"' in text_of(answer)
+    preview = str(owner.post(address, posted | {"currency": "eur"})["Location"])
+    page = text_of(owner.get(preview))
     assert "Format: Snipe-IT." in page
+    assert "\u00a0EUR" in page
     assert "data-ignored>Ignored columns: Model No., Checked Out To" in page
+    assert 'value="EUR"' in text_of(owner.get(address)), "it can be changed"
+    assert "\u00a0EUR" in text_of(owner.get(brought(owner, SNIPE_IT))), "remembered"
+    assert "\u00a0USD" in text_of(owner.get(brought(owner, SNIPE_IT, currency="usd")))
 
 
 @pytest.mark.parametrize(

@@ -369,12 +369,6 @@ def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
         assert "&lt;script&gt;" in page
 
 
-def test_the_rail_shows_runs(owner: Client) -> None:
-    assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(
-        owner.get("/runs/duplicates/")
-    )
-
-
 def test_a_refused_decision_keeps_its_reason(lab: SmallLab, owner: Client) -> None:
     page = text_of(
         owner.post(

@@ -83,11 +83,13 @@ class ImportQuestions(serializers.Serializer[Any]):
     number_example = serializers.CharField()
     date_order = serializers.CharField()
     decimal = serializers.CharField()
+    price_example = serializers.CharField(default="")
+    currency = serializers.CharField(default="")
 
 
 class ImportAnswers(serializers.Serializer[Any]):
-    """The field of each column by its key (left out: as recognised), and how dates and numbers
-    that can be read two ways are read.
+    """The field of each column by its key (left out: as recognised), how dates and numbers that
+    can be read two ways are read, and the currency of prices without one.
     """
 
     columns = serializers.DictField(
@@ -102,6 +104,7 @@ class ImportAnswers(serializers.Serializer[Any]):
     decimal = serializers.ChoiceField(
         choices=list(DECIMAL_SIGNS), required=False, allow_blank=True, default=""
     )
+    currency = serializers.CharField(required=False, allow_blank=True, default="", max_length=10)
 
 
 class ImportLine(serializers.Serializer[Any]):

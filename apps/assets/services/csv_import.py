@@ -47,7 +47,6 @@ from apps.catalog.choices import FigureMethod
 from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
-from apps.fleet.choices import CURRENCIES
 
 SYNCHRONOUS_LINES = 500  # longer files are read and registered by a job
 TASK = "assets.import_write"  # the job of an import or its undo
@@ -82,20 +81,15 @@ class FileRefused(InvalidInput):
 
 def checked_options(options: Options) -> Options:
     """Return normalised options. Raises InvalidInput with the field."""
-    currency = options.currency.strip().upper()
-    if currency and currency not in CURRENCIES:
-        raise InvalidInput(
-            f"{currency[:10]!r} is not a currency.",
-            field="currency",
-            hint="Enter three letters such as EUR.",
-        )
     bought_on = options.bought_on.strip()
     if bought_on:
         cells.day_of(bought_on, "bought_on")
-    answers = checked_answers(Answers(None, options.date_order, options.decimal), ())
+    answers = checked_answers(
+        Answers(None, options.date_order, options.decimal, options.currency), ()
+    )
     return replace(
         options,
-        currency=currency,
+        currency=answers.currency,
         bought_on=bought_on,
         date_order=answers.date_order,
         decimal=answers.decimal,
@@ -149,6 +143,7 @@ def _asked(lab: Lab, text: str, options: Options) -> Questions:
             columns=columns,
             date_order=options.date_order or answers.date_order,
             decimal=options.decimal or answers.decimal,
+            currency=options.currency or answers.currency,
         ),
     )
 

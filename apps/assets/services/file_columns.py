@@ -1,9 +1,10 @@
 """Questions about the columns of a file, and the answers that a lab's imports remember."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from django.db import transaction
@@ -11,12 +12,14 @@ from django.db import transaction
 from apps.accounts.models import Lab, User
 from apps.assets.choices import ImportState
 from apps.assets.models import ColumnMapping, RegisterImport
-from apps.assets.spreadsheets.csv_reader import column_cells
+from apps.assets.spreadsheets.cells import currency_in
+from apps.assets.spreadsheets.csv_reader import MAX_ROWS, column_cells, read_lines
 from apps.assets.spreadsheets.formats import Header
 from apps.assets.spreadsheets.headings import FIELDS, Column
 from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS, Notation, notation_of
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import Conflict, InvalidInput
+from apps.fleet.choices import CURRENCIES
 
 EXAMPLES = 3  # cells shown of each column
 _EXAMPLE_LETTERS = 60
@@ -34,23 +37,28 @@ class Answers:
     columns: dict[str, str] | None = None
     date_order: str = ""
     decimal: str = ""
+    currency: str = ""
 
 
 @dataclass(frozen=True)
 class Questions:
-    """How a file can be read, and what a person has to confirm first."""
+    """How a file can be read, and what a person has to confirm first. ``price_example``: a price
+    for which the file names no currency, '' if there is none.
+    """
 
     header: Header
     examples: tuple[tuple[str, ...], ...]
     notation: Notation
     options: Options
+    price_example: str
 
     @property
     def is_open(self) -> bool:
         """Return whether something has to be confirmed."""
         asks_date = self.notation.date_example and not self.options.date_order
         asks_number = self.notation.number_example and not self.options.decimal
-        return bool(not self.header.assigned or asks_date or asks_number)
+        asks_currency = self.price_example and not self.options.currency
+        return bool(not self.header.assigned or asks_date or asks_number or asks_currency)
 
     def payload(self, proposal: Mapping[str, str]) -> dict[str, Any]:
         """Return the questions as stored in the summary of an import, with the proposed field of
@@ -74,6 +82,8 @@ class Questions:
             "number_example": self.notation.number_example,
             "date_order": self.options.date_order,
             "decimal": self.options.decimal,
+            "price_example": self.price_example,
+            "currency": self.options.currency,
         }
 
 
@@ -100,7 +110,22 @@ def questions_about(text: str, options: Options) -> Questions:
         date_order=notation.date_order or options.date_order,
         decimal=notation.decimal or options.decimal,
     )
-    return Questions(header, tuple(examples), notation, found)
+    return Questions(header, tuple(examples), notation, found, _bare_price(text, header, options))
+
+
+def _bare_price(text: str, header: Header, options: Options) -> str:
+    """Return the first price for which the file names no currency. A price of 0 needs none.
+
+    In LabCarbon columns it is an error of its line.
+    """
+    if not header.foreign or "price" not in header.fields or header.currency:
+        return ""
+    for line in islice(read_lines(text, options.columns, options.separator)[1], MAX_ROWS):
+        price = line.cells.get("price", "")
+        names_one = line.cells.get("currency") or currency_in(price)
+        if re.search("[1-9]", price) and not names_one:
+            return price[:30]
+    return ""
 
 
 def remembered(lab: Lab, header: Header) -> Answers:
@@ -108,7 +133,7 @@ def remembered(lab: Lab, header: Header) -> Answers:
     row = ColumnMapping.objects.filter(lab=lab, source=source_of(header.columns)).first()
     if row is None:
         return Answers()
-    return Answers(row.columns, row.date_order, row.decimal)
+    return Answers(row.columns, row.date_order, row.decimal, row.currency)
 
 
 def proposed(lab: Lab, questions: Questions) -> dict[str, str]:
@@ -143,6 +168,14 @@ def checked_answers(answers: Answers, columns: Sequence[Column]) -> Answers:
             field="decimal",
             hint="Use a comma or a dot.",
         )
+    currency = answers.currency.strip().upper()
+    if currency and currency not in CURRENCIES:
+        raise InvalidInput(
+            f"{currency[:10]!r} is not a currency.",
+            field="currency",
+            hint="Enter three letters such as EUR.",
+        )
+    answers = replace(answers, currency=currency)
     if answers.columns is None:
         return answers
     return replace(answers, columns=_checked_columns(answers.columns, columns))
@@ -201,6 +234,7 @@ def answer(*, row: RegisterImport, answers: Answers, by: User | None, now: int) 
             columns=columns,
             date_order=answers.date_order,
             decimal=answers.decimal,
+            currency=answers.currency or options.currency,
         ),
     )
     if not after.header.assigned:
@@ -210,13 +244,7 @@ def answer(*, row: RegisterImport, answers: Answers, by: User | None, now: int) 
             hint="State the field of each column that is to be read.",
         )
     if after.is_open:
-        field = "decimal"
-        example = after.notation.number_example
-        if after.notation.date_example and not after.options.date_order:
-            field, example = "date_order", after.notation.date_example
-        raise InvalidInput(
-            f"{example!r} can be read two ways.", field=field, hint="Choose one of both."
-        )
+        raise _open_question(after)
     row.options = asdict(after.options)
     row.save(update_fields=["options"])
     ColumnMapping.objects.update_or_create(
@@ -226,7 +254,26 @@ def answer(*, row: RegisterImport, answers: Answers, by: User | None, now: int) 
             "columns": columns,
             "date_order": answers.date_order,
             "decimal": answers.decimal,
+            "currency": after.options.currency if after.price_example else "",
             "confirmed_us": now,
             "confirmed_by": by,
         },
+    )
+
+
+def _open_question(questions: Questions) -> InvalidInput:
+    """Return the error about the first question that is not answered."""
+    notation, options = questions.notation, questions.options
+    for field, example in (
+        ("date_order", notation.date_example),
+        ("decimal", notation.number_example),
+    ):
+        if example and not getattr(options, field):
+            return InvalidInput(
+                f"{example!r} can be read two ways.", field=field, hint="Choose one of both."
+            )
+    return InvalidInput(
+        f"The currency of {questions.price_example!r} is missing.",
+        field="currency",
+        hint="Enter three letters such as EUR.",
     )

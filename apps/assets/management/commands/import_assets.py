@@ -40,6 +40,8 @@ def _questions(questions: dict[str, Any]) -> str:
         parts.append(f"{questions['date_example']} can be read two ways: add --date-order.")
     if questions["number_example"]:
         parts.append(f"{questions['number_example']} can be read two ways: add --decimal.")
+    if questions["price_example"] and not questions["currency"]:
+        parts.append(f"The currency of {questions['price_example']} is missing: add --currency.")
     return "\n".join(parts)
 
 

@@ -11,7 +11,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import ChangeKind, EventKind
 from apps.assets.models import Asset, RegisterChange, RegisterImport
 from apps.assets.services.register_changes import stored_facts
-from apps.assets.services.undo.records import EventKey, Records, load_records
+from apps.assets.services.undo.records import AssetKey, EventKey, Records, load_records
 from apps.core.clock import utc
 from apps.core.errors import Conflict
 from apps.core.units import US_PER_HOUR
@@ -104,7 +104,7 @@ def registration(asset: Asset) -> RegisterChange:
 
 def plan_changes(lab: Lab, changes: Sequence[RegisterChange], *, is_redo: bool) -> UndoPlan:
     """Return what undoing or redoing ``changes`` does, and why assets are refused."""
-    records = load_records(lab, changes)
+    records = load_records(lab, changes, is_redo=is_redo)
     removed = {change.asset_id for change in changes if change.kind == ChangeKind.REGISTERED}
     reasons = {
         change.asset_id: _redo_reason(change, records, removed)
@@ -209,7 +209,7 @@ def _refuse_relatives(
 
 
 def _remaining_part(
-    parts: Sequence[Asset], reasons: Mapping[int, str], leaving: Collection[int]
+    parts: Sequence[AssetKey], reasons: Mapping[int, str], leaving: Collection[int]
 ) -> str:
     remaining = [part.name for part in parts if part.pk not in leaving or reasons.get(part.pk, "-")]
     more = f" and {len(remaining) - 3} more" if len(remaining) > 3 else ""

@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from django.db.models import QuerySet
+
 from apps.accounts.models import Lab
 from apps.assets.choices import OPENING, ChangeKind
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, RegisterChange, StoredVolume
@@ -33,6 +35,16 @@ class EventKey(NamedTuple):
         )
 
 
+class AssetKey(NamedTuple):
+    """What a plan needs of a part, or of another asset with the same tag or serial number."""
+
+    pk: int
+    name: str
+    parent_id: int | None
+    tag: str
+    serial: str
+
+
 _EVENT_COLUMNS = (
     "pk", "asset_id", "kind", "hour", "reverses_id",
     "parent_id", "parent__name", "parent__removed_us",
@@ -49,9 +61,9 @@ class Records:
     reversed_by: dict[int, int] = field(default_factory=dict)
     meters: dict[int, list[AssetMeter]] = field(default_factory=lambda: defaultdict(list))
     volumes: set[int] = field(default_factory=set)
-    children: dict[int, list[Asset]] = field(default_factory=lambda: defaultdict(list))
-    tags: dict[str, Asset] = field(default_factory=dict)
-    serials: dict[str, Asset] = field(default_factory=dict)
+    children: dict[int, list[AssetKey]] = field(default_factory=lambda: defaultdict(list))
+    tags: dict[str, AssetKey] = field(default_factory=dict)
+    serials: dict[str, AssetKey] = field(default_factory=dict)
     import_of_event: dict[int, str] = field(default_factory=dict)
 
     def active(self, asset_id: int) -> list[EventKey]:
@@ -76,8 +88,8 @@ class Records:
             self.reversed_by[event.reverses_id] = event.pk
 
 
-def load_records(lab: Lab, changes: Sequence[RegisterChange]) -> Records:
-    """Return the rows of the assets of ``changes``."""
+def load_records(lab: Lab, changes: Sequence[RegisterChange], *, is_redo: bool) -> Records:
+    """Return the rows of the assets of ``changes``. Only a redo needs those of the same tag."""
     ids = list(dict.fromkeys(change.asset_id for change in changes))
     records = Records(lab, {}, {pk: {} for pk in ids})
     for part in batches(ids):
@@ -94,14 +106,23 @@ def load_records(lab: Lab, changes: Sequence[RegisterChange]) -> Records:
         )
         for pks, name in later.values_list("events", "register_import__file_name"):
             records.import_of_event.update(dict.fromkeys(pks, name))
-        for child in Asset.objects.filter(parent_id__in=part).order_by("pk"):
+        for child in _keys(Asset.objects.filter(parent_id__in=part)):
             records.children[child.parent_id or 0].append(child)
+    if is_redo:
+        _load_namesakes(records)
+    return records
+
+
+def _load_namesakes(records: Records) -> None:
     for name, owners in (("tag", records.tags), ("serial", records.serials)):
         texts = {getattr(asset, name) for asset in records.assets.values()} - {""}
         for part in batches(sorted(texts)):
-            for asset in Asset.objects.filter(lab=lab, **{f"{name}__in": part}):
-                owners[getattr(asset, name)] = asset
-    return records
+            for key in _keys(Asset.objects.filter(lab=records.lab, **{f"{name}__in": part})):
+                owners[getattr(key, name)] = key
+
+
+def _keys(assets: QuerySet[Asset]) -> Iterator[AssetKey]:
+    return (AssetKey(*row) for row in assets.order_by("pk").values_list(*AssetKey._fields))
 
 
 def active_rows(records: Records, asset_ids: Collection[int]) -> dict[int, list[LifecycleEvent]]:

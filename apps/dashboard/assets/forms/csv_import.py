@@ -143,7 +143,9 @@ class MappingForm(PageForm):
         self._add_notation()
 
     def _add_notation(self) -> None:
-        """Add fields for dates and numbers that can be read two ways, in the columns as posted."""
+        """Add fields for dates and numbers that can be read two ways, and for prices without a
+        currency, in the columns as posted.
+        """
         questions = self.questions
         if self.is_bound:
             posted = {
@@ -163,6 +165,14 @@ class MappingForm(PageForm):
         if number_example:
             choices = [(sign, _number_choice(number_example, sign)) for sign in DECIMAL_SIGNS]
             self._add_choice("decimal", number_example, choices)
+        if questions.price_example:
+            self.fields["currency"] = TextField(
+                label=f"Currency of “{questions.price_example}” and other prices without one",
+                help_text="Three letters, such as EUR.",
+                initial=self.questions.options.currency,
+                widget=forms.TextInput({"maxlength": "3", "size": "4", "autocomplete": "off"}),
+                error_messages={"required": "Enter three letters such as EUR."},
+            )
 
     def _add_choice(self, name: str, example: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name] = forms.ChoiceField(
@@ -185,7 +195,9 @@ class MappingForm(PageForm):
         }
         assign_columns(
             row=self.row,
-            answers=Answers(columns, data.get("date_order", ""), data.get("decimal", "")),
+            answers=Answers(
+                columns, *(data.get(name, "") for name in ("date_order", "decimal", "currency"))
+            ),
             by=self.visitor.user,
             now=self.visitor.now,
         )
