@@ -13,7 +13,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from apps.dashboard.chart_drawing import Drawing, draw
+from apps.dashboard.chart_picture import Drawing, draw
 
 GREY = "#7c837f"
 UNKNOWN = "#8b918d"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.dashboard.artifacts.storage_charts import BarSeries, stacked_bytes_chart
-from apps.dashboard.chart_drawing import FULL, Drawing
+from apps.dashboard.chart_picture import FULL, Drawing
 from apps.dashboard.charts import Chart, Series, metric_curve, power, stacked
 
 
