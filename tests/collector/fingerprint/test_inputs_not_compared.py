@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from labcarbon_collect.fingerprint import survey
 
 from tests.collector.fingerprint.support import Folder
 
@@ -327,6 +328,20 @@ def test_a_plain_repeat_stays_certain(folder: Folder, name: str) -> None:
     _write(folder, change.later)
     second = folder.wire(*(change.later_command or change.command), "--seed", "3")
     assert _is_certain(first, second), second
+
+
+def test_a_tracked_file_of_the_working_folder_depends_on_the_folder(folder: Folder) -> None:
+    _write(folder, {"train.py": "Config.from_file('settings.json')\n", "data/a.csv": TABLE})
+    _write(folder, {"first/settings.json": "1", "second/settings.json": "2"})
+    folder.commit()
+    for name in ("first", "second"):
+        wire = survey(
+            ("python", "../train.py", "--data", "../data/a.csv"),
+            cwd=str(folder.root / name),
+            environ=folder.environ,
+            seconds=20,
+        ).wire
+        assert wire["not_compared"] == ["the content of settings.json"]
 
 
 @pytest.mark.parametrize(
