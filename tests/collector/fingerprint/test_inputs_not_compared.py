@@ -443,6 +443,23 @@ def test_an_editable_package_is_code(
     assert len(set(codes)) == 3
 
 
+def test_many_modules_outside_of_the_repository_are_stated(folder: Folder) -> None:
+    folder.write(train_py="import importlib, sys\nimportlib.import_module(sys.argv[1])\n")
+    for number in range(60):
+        folder.put(f"../many/m{number}.py", "X = 1\n")
+    folder.commit()
+    wire = folder.wire(environ={"PYTHONPATH": "../many"})
+    assert wire["not_compared"] == ["modules with a computed name"]
+
+
+def test_the_collector_is_no_code_of_a_program(folder: Folder) -> None:
+    folder.write(train_py="import labcarbon_collect.tracking\n")
+    code = folder.code()
+    package = folder.put("../lib/labcarbon_collect/__init__.py", "X = 1\n").parent
+    (package / "tracking.py").write_text("X = 1\n")
+    assert folder.code(environ={"PYTHONPATH": "../lib"}) == code
+
+
 def test_folders_of_a_constant_are_not_sent(folder: Folder) -> None:
     secret = folder.put("private-name/table.txt", "1")
     folder.write(train_py=f"def f(p): return open(p)\nf({str(secret)!r})\n")
