@@ -35,12 +35,14 @@ _VARIABLE = re.compile(r"\$(?:\{(?:oc\.env:|env:|ENV:)?([A-Za-z_]\w*)|([A-Za-z_]
 class KnownFiles:
     """Files that a fingerprint covers: data, start, configuration and code.
 
-    ``tracked``: names below ``root`` that git tracks.
+    ``tracked``: names below ``root`` that git tracks. ``cwd``: the working folder, if it is neither
+    the root nor the script's folder. Which tracked file a relative path names depends on it.
     """
 
     paths: Set[str] = field(default_factory=set)
     root: str = ""
     tracked: Collection[bytes] = frozenset()
+    cwd: str = ""
 
     def add(self, paths: Collection[str]) -> None:
         self.paths |= {os.path.realpath(path) for path in paths}
@@ -64,6 +66,8 @@ class KnownFiles:
                 return True
             folder = os.path.dirname(folder)
         if not self.root or not real.startswith(self.root + os.sep):
+            return False
+        if self.cwd and real.startswith(self.cwd + os.sep):
             return False
         return os.fsencode(os.path.relpath(real, self.root)) in self.tracked
 

@@ -30,7 +30,8 @@ from labcarbon_collect.fingerprint.notebooks import (
 from labcarbon_collect.fingerprint.search_path import added_folders
 
 _MAX_FILES, _MAX_BYTES, _MAX_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024
-_MAX_OUTER_FILES = 500  # of a folder of the search path, for imports with a computed name
+_OWN_PACKAGE = "labcarbon_collect"
+_MAX_OUTER_FILES = 40  # of a folder of the search path, for imports with a computed name
 _FILE_NAME = re.compile(
     r"^[\w./ -]{1,200}\.(cu|cuh|c|cc|cpp|h|hpp|pyx|pxd|py|sh|bash|R|r|jl|pl|ipynb|"
     r"ya?ml|toml|ini|cfg)$"
@@ -208,6 +209,8 @@ class _ImportWalk:
         else:
             search = [folder, *self._search]
         parts = module.split(".") if module else []
+        if parts[:1] == [_OWN_PACKAGE]:
+            return  # its version changes no result
         for folder_path in search:
             paths = list(_module_files(folder_path, parts))
             if paths:

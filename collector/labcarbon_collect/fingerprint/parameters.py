@@ -247,7 +247,9 @@ class _Classification:
 
     def _known_files(self) -> KnownFiles:
         place = self._place
-        known = KnownFiles(root=place.root, tracked=place.tracked)
+        cwd = os.path.realpath(place.cwd)
+        usual = (place.root, os.path.dirname(os.path.realpath(place.script or place.cwd)))
+        known = KnownFiles(root=place.root, tracked=place.tracked, cwd="" if cwd in usual else cwd)
         known.add([one.path for one in (*self._params.data, *self._params.start)])
         known.add([*place.code_files, *self._configs, *self._params.parsed_files])
         return known

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from labcarbon_collect.fingerprint import survey
 
 from tests.collector.fingerprint.support import Folder
 
@@ -329,6 +330,20 @@ def test_a_plain_repeat_stays_certain(folder: Folder, name: str) -> None:
     assert _is_certain(first, second), second
 
 
+def test_a_tracked_file_of_the_working_folder_depends_on_the_folder(folder: Folder) -> None:
+    _write(folder, {"train.py": "Config.from_file('settings.json')\n", "data/a.csv": TABLE})
+    _write(folder, {"first/settings.json": "1", "second/settings.json": "2"})
+    folder.commit()
+    for name in ("first", "second"):
+        wire = survey(
+            ("python", "../train.py", "--data", "../data/a.csv"),
+            cwd=str(folder.root / name),
+            environ=folder.environ,
+            seconds=20,
+        ).wire
+        assert wire["not_compared"] == ["the content of settings.json"]
+
+
 @pytest.mark.parametrize(
     ("code", "seed"),
     [
@@ -426,6 +441,23 @@ def test_an_editable_package_is_code(
         (outer / package / package / "__init__.py").write_text("X = 2\n")
         codes.append(folder.code(*command))
     assert len(set(codes)) == 3
+
+
+def test_many_modules_outside_of_the_repository_are_stated(folder: Folder) -> None:
+    folder.write(train_py="import importlib, sys\nimportlib.import_module(sys.argv[1])\n")
+    for number in range(60):
+        folder.put(f"../many/m{number}.py", "X = 1\n")
+    folder.commit()
+    wire = folder.wire(environ={"PYTHONPATH": "../many"})
+    assert wire["not_compared"] == ["modules with a computed name"]
+
+
+def test_the_collector_is_no_code_of_a_program(folder: Folder) -> None:
+    folder.write(train_py="import labcarbon_collect.tracking\n")
+    code = folder.code()
+    package = folder.put("../lib/labcarbon_collect/__init__.py", "X = 1\n").parent
+    (package / "tracking.py").write_text("X = 1\n")
+    assert folder.code(environ={"PYTHONPATH": "../lib"}) == code
 
 
 def test_folders_of_a_constant_are_not_sent(folder: Folder) -> None:
