@@ -35,12 +35,27 @@ class ApiSlashMiddleware(CommonMiddleware):
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Return 404."""
+    """Return 404: a signed-in person keeps the navigation."""
     if not _is_api(request):
-        return defaults.page_not_found(request, exception)
+        error = NotFound("The address is wrong, or the item does not exist in your lab.")
+        return _page_of_lab(request, error) or defaults.page_not_found(request, exception)
     with_slash = f"{request.path}/"
     hint = f"The URL ends with a slash: {with_slash}" if is_valid_path(with_slash) else _DOCS_HINT
     return _error_response(NotFound("There is nothing at this URL.", hint=hint))
+
+
+def _page_of_lab(request: HttpRequest, error: LabCarbonError) -> HttpResponse | None:
+    """Return the error as a page of the visitor's lab. None without a session or a lab."""
+    from apps.dashboard.decorators import render_error, visitor_of  # its models need the settings
+
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return None
+    try:
+        visitor_of(request)
+    except LabCarbonError:
+        return None
+    return render_error(request, error)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -59,9 +74,10 @@ def invalid_request(request: HttpRequest, error: LabCarbonError) -> HttpResponse
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Return 403."""
+    error = Forbidden("You are not allowed to do this.")
     if not _is_api(request):
-        return defaults.permission_denied(request, exception)
-    return _error_response(Forbidden("You are not allowed to do this."))
+        return _page_of_lab(request, error) or defaults.permission_denied(request, exception)
+    return _error_response(error)
 
 
 def unavailable(request: HttpRequest, error: DatabaseUnavailable) -> HttpResponse:

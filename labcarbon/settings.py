@@ -52,6 +52,7 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "csp",
     "django_htmx",
+    "heroicons",
     "labcarbon.apps.ProjectConfig",
     "apps.core",
     "apps.accounts",
@@ -106,7 +107,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "apps.dashboard.context_processors.shell",
+                "apps.dashboard.frame.context_processors.shell",
             ],
         },
     }
@@ -242,6 +243,7 @@ SPECTACULAR_SETTINGS = {
         "FindingStateEnum": "apps.preflight.choices.FindingState",
         "VerdictEnum": "apps.preflight.choices.Verdict",
         "FailureEnum": "apps.runs.choices.Failure",
+        "ValueStateEnum": "apps.preflight.choices.ValueState",
     },
 }
 

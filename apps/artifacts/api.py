@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import ArtifactState, CopyState, Kind
 from apps.artifacts.models import Artifact
-from apps.artifacts.parsing import parse_artifacts, parse_copy_states
+from apps.artifacts.parsing import parse_artifacts, parse_copy_spaces, parse_copy_states
 from apps.artifacts.reuse.candidates import ORDERS, Candidate, find_candidates
 from apps.artifacts.search import (
     SEARCH_FIELDS,
@@ -32,6 +32,7 @@ from apps.artifacts.serializers import (
     lineage_response,
 )
 from apps.artifacts.services.copies import record_copy_states
+from apps.artifacts.services.copy_spaces import record_copy_spaces
 from apps.artifacts.services.register import register, resolve_node
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, NotFound
@@ -179,6 +180,25 @@ class CopiesView(APIView):
                 )
             }
         )
+
+
+class CopySpacesView(APIView):
+    permission_classes = (require("runs:write"),)
+    parser_classes = (JsonBytesParser,)
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses=inline_serializer("CopySpaces", {"changed": serializers.IntegerField()}),
+        operation_id="artifacts_copies_space",
+    )
+    def post(self, request: Request) -> Response:
+        """Report which bytes of copies are their own and which they share with other copies."""
+        api_caller = caller(request)
+        body: Any = request.data
+        payload = parse_copy_spaces(body or b"")
+        node = resolve_node(api_caller.lab, payload.node, api_caller.node_uuid)
+        changed = record_copy_spaces(lab=api_caller.lab, node=node, rows=payload.copies)
+        return Response({"changed": changed})
 
 
 def _artifact_or_404(request: Request, digest: str) -> Artifact:

@@ -118,7 +118,8 @@ class Copy(models.Model):
     this artifact was first registered there, counted again after a plan removed it.
     ``restarted_us``: when other content appeared there, or content that a plan had removed; the
     file's own time can be older. ``last_observed_us``: when it was last confirmed there.
-    ``hashed_us``: when it was last read.
+    ``hashed_us``: when it was last read. ``own_bytes``: bytes that no other copy uses, besides its
+    ``shared_bytes``; null: it shares no known files, so it uses the size of its artifact.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
@@ -135,20 +136,53 @@ class Copy(models.Model):
     restarted_us = models.BigIntegerField(default=0)
     last_observed_us = models.BigIntegerField(db_column="seen_us")
     hashed_us = models.BigIntegerField()
+    own_bytes = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lab", "location_key"], name="one_artifact_at_a_place"),
+            models.CheckConstraint(
+                condition=Q(own_bytes__isnull=True) | Q(own_bytes__gte=0),
+                name="copy_own_bytes_not_negative",
+            ),
         ]
         # A covering index: stored bytes are counted without reading the long paths.
         indexes = [
             models.Index(
                 fields=["lab", "state", "artifact", "medium", "node"], name="copy_by_state"
-            )
+            ),
+            models.Index(
+                fields=["lab"], name="copy_sharing_files", condition=Q(own_bytes__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
         return self.path
+
+
+class SharedBytes(models.Model):
+    """Bytes of files that a copy shares with other copies of its node.
+
+    ``key``: equal for all copies that share exactly these files. ``copies``: their number; null:
+    files with other names (hard links, links), which deleting the copies may not free.
+    """
+
+    copy = models.ForeignKey(
+        Copy, on_delete=models.CASCADE, related_name="shared_bytes", db_index=False
+    )
+    key = models.CharField(max_length=64)
+    bytes = models.BigIntegerField()
+    copies = models.IntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["copy", "key"], name="shared_bytes_once_per_copy"),
+            models.CheckConstraint(condition=Q(bytes__gte=0), name="shared_bytes_not_negative"),
+        ]
+        indexes = [models.Index(fields=["key"], name="shared_bytes_by_key")]
+
+    def __str__(self) -> str:
+        return f"{self.bytes} of {self.copy_id}"
 
 
 class LineageEdge(models.Model):

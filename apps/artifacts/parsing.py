@@ -86,9 +86,35 @@ class CopyStateBody(msgspec.Struct, forbid_unknown_fields=True):
     node: UUID | None = None
 
 
-_BODY, _COPY_STATES, _ROW = (
+class SharedRow(msgspec.Struct, forbid_unknown_fields=True):
+    """Bytes that ``copies`` copies share, under a key of these copies. ``copies`` null: the files
+    have other names.
+    """
+
+    key: Digest
+    bytes: Size
+    copies: Annotated[int, msgspec.Meta(ge=2, le=2**31 - 1)] | None = None
+
+
+class CopySpaceRow(msgspec.Struct, forbid_unknown_fields=True):
+    """The space of a copy. ``own_bytes`` null: it shares no files."""
+
+    path: Path
+    own_bytes: Size | None = None
+    shared: Annotated[list[SharedRow], msgspec.Meta(max_length=10 * MAX_ROWS)] = []
+
+
+class CopySpaceBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The payload of POST artifacts/copies/space/."""
+
+    copies: Annotated[list[CopySpaceRow], msgspec.Meta(max_length=MAX_ROWS)]
+    node: UUID | None = None
+
+
+_BODY, _COPY_STATES, _COPY_SPACES, _ROW = (
     msgspec.json.Decoder(Body),
     msgspec.json.Decoder(CopyStateBody),
+    msgspec.json.Decoder(CopySpaceBody),
     msgspec.json.Decoder(ArtifactRow),
 )
 _SHAPE = (
@@ -97,6 +123,10 @@ _SHAPE = (
 )
 _COPY_STATES_SHAPE = (
     '{"node": "<uuid>", "copies": [{"path": "/data/best.safetensors", "state": "missing"}]}'
+)
+_COPY_SPACES_SHAPE = (
+    '{"node": "<uuid>", "copies": [{"path": "/data/m", "own_bytes": 4, "shared": '
+    '[{"key": "<64 hex>", "bytes": 8, "copies": 2}]}]}'
 )
 
 
@@ -123,6 +153,23 @@ def parse_copy_states(body: bytes) -> CopyStateBody:
             )
         if is_unstorable(row.path):
             raise InvalidInput("Invalid character in path.", field=f"copies[{number}].path")
+    return payload
+
+
+def parse_copy_spaces(body: bytes) -> CopySpaceBody:
+    """Return the reported space of known copies. Raises InvalidInput."""
+    payload: CopySpaceBody = _decode(_COPY_SPACES, body, "copies", _COPY_SPACES_SHAPE)
+    for number, row in enumerate(payload.copies):
+        if is_unstorable(row.path):
+            raise InvalidInput("Invalid character in path.", field=f"copies[{number}].path")
+        if row.own_bytes is None and row.shared:
+            raise InvalidInput(
+                "A copy with shared files needs its own bytes.",
+                field=f"copies[{number}].own_bytes",
+                hint="Send 0 if it has none.",
+            )
+        if len({group.key for group in row.shared}) != len(row.shared):
+            raise InvalidInput("A key occurs twice.", field=f"copies[{number}].shared")
     return payload
 
 

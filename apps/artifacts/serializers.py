@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db.models import Sum
+
 from apps.artifacts.holds import holds_on_artifact
 from apps.artifacts.models import Artifact, Hold, LineageEdge
 from apps.artifacts.selectors import Lineage
@@ -50,7 +52,11 @@ def artifact_rows(
 
 def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
     """Return an artifact with its copies, runs, pin and holds at ``now``."""
-    copies = artifact.copies.select_related("node").order_by("path", "pk")
+    copies = (
+        artifact.copies.select_related("node")
+        .annotate(shared=Sum("shared_bytes__bytes"))
+        .order_by("path", "pk")
+    )
     edges = artifact.run_edges.select_related("run").order_by("pk")
     pin = artifact.pins.filter(ended_us=None).first()
     return {
@@ -68,6 +74,8 @@ def artifact_detail(artifact: Artifact, now: int) -> dict[str, Any]:
                 "path": copy.path,
                 "medium": copy.medium,
                 "state": copy.state,
+                "own_bytes": artifact.bytes if copy.own_bytes is None else copy.own_bytes,
+                "shared_bytes": int(copy.shared or 0),
                 "seen_at": utc(copy.last_observed_us).isoformat(),
             }
             for copy in copies

@@ -13,8 +13,8 @@ class Treatment:
     source: str
 
 
-# The factor covers collection and transport to the treatment, as category 5 requires. It was read
-# in two transcriptions of the published workbook, not in the workbook itself.
+# The factor covers collection and transport to the treatment, as category 5 requires. It was
+# checked against transcriptions of the workbook, not against the workbook (docs/assets.md).
 WEEE_RECYCLING = Treatment(
     468_568,
     "UK government conversion factors for company reporting 2025 (DESNZ), waste disposal, "
@@ -33,3 +33,11 @@ def treatment_of(end_of_life: str) -> Treatment | None:
 def treatment_ug(treatment: Treatment, mass_g: int) -> int:
     """Return the emissions of ``mass_g``, half up to whole µg."""
     return (treatment.ug_per_100_g * mass_g + 50) // 100
+
+
+def default_emissions(end_of_life: str, mass_g: int | None) -> tuple[int | None, str]:
+    """Return the emissions by the default factor with its source; None without factor or mass."""
+    treatment = treatment_of(end_of_life)
+    if treatment is None or mass_g is None:
+        return None, ""
+    return treatment_ug(treatment, mass_g), treatment.source

@@ -13,6 +13,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from apps.dashboard.chart_drawing import Drawing, draw
+
 GREY = "#7c837f"
 UNKNOWN = "#8b918d"
 ACCENT = "#159187"
@@ -90,6 +92,11 @@ class Chart:
     legend: Sequence[tuple[str, str]] = ()
     direct: bool = False
     unit: str = ""
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """Return the picture that stands until Plotly has loaded; None without a value."""
+        return draw(self.json)
 
 
 def label(text: str, length: int = 22) -> str:

@@ -16,14 +16,43 @@ from apps.core.errors import InvalidInput
 from apps.core.intervals import midnight_hour
 from apps.core.units import US_PER_HOUR
 
-PRESETS = {"24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days", "year": "This year"}
-DEFAULT = "30d"
+PRESETS = {
+    "today": "Today",
+    "24h": "24 h",
+    "7d": "7 d",
+    "30d": "30 d",
+    "month": "Month",
+    "quarter": "Quarter",
+    "year": "Year",
+}
+# The presets that are the running unit of a calendar.
+UNIT_OF_PRESET = {"today": "day", "month": "month", "quarter": "quarter", "year": "year"}
+PRESET_OF_UNIT = {unit: preset for preset, unit in UNIT_OF_PRESET.items()}
+DEFAULT = "month"
 YOUNG_US = 72 * US_PER_HOUR
 
 
 def default_preset(lab_created_us: int, now: int) -> str:
     """Return the default preset. A lab in its first three days gets hourly bars."""
     return "24h" if now - lab_created_us < YOUNG_US else DEFAULT
+
+
+def unit_start(unit: str, day: date) -> date:
+    """Return the first day of the calendar unit that contains ``day``."""
+    if unit == "day":
+        return day
+    months = {"month": day.month, "quarter": (day.month - 1) // 3 * 3 + 1, "year": 1}
+    return date(day.year, months[unit], 1)
+
+
+def next_unit(unit: str, day: date) -> date:
+    """Return the first day after the calendar unit that contains ``day``."""
+    start = unit_start(unit, day)
+    if unit == "day":
+        return start + timedelta(days=1)
+    length = {"month": 1, "quarter": 3, "year": 12}[unit]
+    month = start.month - 1 + length
+    return date(start.year + month // 12, month % 12 + 1, 1)
 
 
 @dataclass(frozen=True)
@@ -72,17 +101,57 @@ class Period:
         return local(self.to_hour - 1, self.zone).date()
 
     @property
+    def is_in_days(self) -> bool:
+        """Return whether the period starts at a midnight of the zone, and ends at one or now."""
+        starts = self.from_hour == midnight_hour(self.first_day, self.zone)
+        return starts and (bool(self.preset) or self._ends_at_midnight)
+
+    @property
+    def _ends_at_midnight(self) -> bool:
+        return self.to_hour == midnight_hour(self.last_day + timedelta(days=1), self.zone)
+
+    @property
+    def day_count(self) -> int:
+        """Return the number of days that the period touches."""
+        return (self.last_day - self.first_day).days + 1
+
+    @property
+    def unit(self) -> str:
+        """Return the calendar unit of the period (a key of PRESET_OF_UNIT), '' for others."""
+        if self.preset:
+            return UNIT_OF_PRESET.get(self.preset, "")
+        if not self.is_in_days:
+            return ""
+        after = self.last_day + timedelta(days=1)
+        return next(
+            (
+                unit
+                for unit in PRESET_OF_UNIT
+                if unit_start(unit, self.first_day) == self.first_day
+                and next_unit(unit, self.first_day) == after
+            ),
+            "",
+        )
+
+    @property
+    def is_whole_unit(self) -> bool:
+        """Return whether the period is a calendar unit from its first to its last hour."""
+        if not self.unit:
+            return False
+        after = next_unit(self.unit, self.first_day)
+        return self.to_hour == midnight_hour(after, self.zone)
+
+    @property
     def label(self) -> str:
-        """Return the days as text: '1 Oct – 20 Nov 2026'."""
+        """Return the days as text: '1 Oct – 20 Nov 2026', 'October 2026', 'Q4 2026', '2026'."""
         first, last = self.first_day, self.last_day
+        if self.is_whole_unit and self.unit != "day":
+            quarter = f"Q{(first.month + 2) // 3} {first.year}"
+            names = {"month": f"{first:%B} {first.year}", "quarter": quarter}
+            return names.get(self.unit, str(first.year))
         if first == last:
             return day_text(first, year=True)
         return f"{day_text(first, year=first.year != last.year)} – {day_text(last, year=True)}"
-
-    @property
-    def before(self) -> "Period":
-        """Return the previous period of the same length."""
-        return Period(self.from_hour - self.hours, self.from_hour, self.zone)
 
     @property
     def grain(self) -> str:
@@ -151,7 +220,10 @@ def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
         "24h": end - 24,
         "7d": midnight_hour(today - timedelta(days=6), zone),
         "30d": midnight_hour(today - timedelta(days=29), zone),
-        "year": midnight_hour(date(today.year, 1, 1), zone),
+        **{
+            preset: midnight_hour(unit_start(unit, today), zone)
+            for preset, unit in UNIT_OF_PRESET.items()
+        },
     }
     return Period(min(starts[name], end - 1), end, zone, name)
 

@@ -38,7 +38,7 @@ _SNIPE_IT = {
     "order_number": "Order Number",
     "note": "Notes",
 }
-# The computers of GLPI have the cells of NetBox's devices.
+# The items of GLPI have the cells of NetBox's devices.
 _COLUMNS = {System.NETBOX: _NETBOX, System.SNIPE_IT: _SNIPE_IT, System.GLPI: _NETBOX}
 FIRST_LINE = 2
 

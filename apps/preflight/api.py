@@ -18,9 +18,10 @@ from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
-from apps.preflight.choices import Certainty, EnergyState, Level, Outcome, Verdict
+from apps.preflight.choices import Certainty, Level, Outcome, ValueState, Verdict
 from apps.preflight.presenters import Requester
 from apps.preflight.services.preflight import PreflightRequest, check_duplicates, record_outcome
+from apps.runs.choices import EnergyState
 from apps.runs.fingerprint_parsing import parse_fingerprint
 from apps.runs.serializers import validate_tags_mapping
 
@@ -97,9 +98,11 @@ class DifferenceReply(serializers.Serializer[Any]):
     part = serializers.CharField()
     name = serializers.CharField()
     here = serializers.JSONField(
-        allow_null=True, help_text="value of the checked run; null: absent or a hash"
+        allow_null=True, help_text="value of the checked run; null: see here_state"
     )
     there = serializers.JSONField(allow_null=True)
+    here_state = serializers.ChoiceField(choices=ValueState.choices, allow_null=True)
+    there_state = serializers.ChoiceField(choices=ValueState.choices, allow_null=True)
 
 
 class MatchReply(serializers.Serializer[Any]):

@@ -27,12 +27,20 @@ from apps.core.clock import now_us, utc
 from apps.core.errors import Forbidden, InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
-from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
+from apps.preflight.choices import (
+    RECORDED_VERDICTS,
+    Certainty,
+    FindingState,
+    ValueState,
+    Verdict,
+)
 from apps.preflight.finding_selectors import compare_runs, finding_by_id, list_findings
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import emission_of, who_of
 from apps.preflight.services.findings import MAX_REASON, decide, reopen
+from apps.runs.choices import EnergyState
 from apps.runs.models import Run
+from apps.runs.selectors import energy_states
 
 _CHOICES = {
     "state": FindingState.values,
@@ -62,7 +70,8 @@ class FindingRunReply(serializers.Serializer[Any]):
     state = serializers.CharField()
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True, help_text="null: unknown or running")
-    energy_mj = serializers.IntegerField(allow_null=True, help_text="null: not measured")
+    energy_mj = serializers.IntegerField(allow_null=True, help_text="null: see energy_state")
+    energy_state = serializers.ChoiceField(choices=EnergyState.choices)
     emission_ug = serializers.IntegerField(
         allow_null=True, help_text="null: unknown for part of the energy"
     )
@@ -93,9 +102,11 @@ class FindingDetail(FindingReply):
                 "part": serializers.CharField(),
                 "name": serializers.CharField(),
                 "here": serializers.JSONField(
-                    allow_null=True, help_text="value of 'run'; null: absent or a hash"
+                    allow_null=True, help_text="value of 'run'; null: see here_state"
                 ),
                 "there": serializers.JSONField(allow_null=True),
+                "here_state": serializers.ChoiceField(choices=ValueState.choices, allow_null=True),
+                "there_state": serializers.ChoiceField(choices=ValueState.choices, allow_null=True),
             },
         )
     )
@@ -219,7 +230,9 @@ def _rows(who: Caller, findings: Sequence[DuplicateFinding]) -> list[dict[str, A
     """Return findings in the API's form. A fixed number of queries."""
     visibility = visibility_for(who.lab, who.user)
     runs = [run for finding in findings for run in (finding.run, finding.original)]
-    figures = figures_of_runs(who.lab, list(dict.fromkeys(run.uuid for run in runs)))
+    uuids = list(dict.fromkeys(run.uuid for run in runs))
+    figures = figures_of_runs(who.lab, uuids)
+    states = energy_states(who.lab, uuids, figures)
 
     def run_row(run: Run) -> dict[str, Any]:
         figure, project = figures.get(run.uuid), run.charged_project
@@ -233,6 +246,7 @@ def _rows(who: Caller, findings: Sequence[DuplicateFinding]) -> list[dict[str, A
             "started_at": utc(run.started_us).isoformat(),
             "ended_at": utc(run.ended_us).isoformat() if run.ended_us is not None else None,
             "energy_mj": figure.energy_mj if figure else None,
+            "energy_state": states[run.uuid].value,
             "emission_ug": emission_of(figure),
         }
 
@@ -263,6 +277,8 @@ def _detail(who: Caller, finding: DuplicateFinding) -> dict[str, Any]:
             "name": difference.name,
             "here": difference.here,
             "there": difference.there,
+            "here_state": difference.here_state,
+            "there_state": difference.there_state,
         }
         for difference in sides.differs
     ]

@@ -34,12 +34,13 @@ class Level(TextChoices):
     SILENT = "silent", "Silent"
 
 
-class EnergyState(TextChoices):
-    """Whether the energy of a run is known."""
+class ValueState(TextChoices):
+    """Whether the value of one side of a difference is known."""
 
-    COUNTED = "counted", "Counted"
-    NOT_COUNTED_YET = "not_counted_yet", "Not counted yet"
-    NOT_MEASURED = "not_measured", "Not measured"
+    UPLOADED = "uploaded", "Uploaded"
+    ABSENT = "absent", "None"
+    NOT_UPLOADED = "not_uploaded", "Not uploaded"
+    NOT_VISIBLE = "not_visible", "Not visible"
 
 
 class Outcome(TextChoices):

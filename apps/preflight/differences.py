@@ -1,23 +1,31 @@
 """Differences of two works, with values if both are plain. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from apps.preflight.choices import ValueState
 from apps.preflight.similarity import Likeness, Work, relate
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference of two works. A value of None: absent (see ``only``), or known as a hash
-    only.
+    """One difference of two works. A value of None: see the state of its side, which is None for a
+    part as a whole.
     """
 
     part: str
     name: str
     here: Any = None
     there: Any = None
-    only: str = ""  # 'here' or 'there': the other side has none
+    here_state: ValueState | None = None
+    there_state: ValueState | None = None
+
+    def without_there(self) -> "Difference":
+        """Return the difference for somebody who may not see the other run."""
+        if self.there_state is None:
+            return replace(self, there=None)
+        return replace(self, there=None, there_state=ValueState.NOT_VISIBLE)
 
 
 def differences(own: Work, other: Work) -> list[Difference]:
@@ -58,7 +66,30 @@ def _named(
             name,
             own_values.get(name) if name in own else None,
             other_values.get(name) if name in other else None,
-            "" if name in own and name in other else "here" if name in own else "there",
+            _state(name, own, own_values),
+            _state(name, other, other_values),
         )
         for name in names
     ]
+
+
+def _state(name: str, hashes: Mapping[str, Any], values: Mapping[str, Any]) -> ValueState:
+    if name not in hashes:
+        return ValueState.ABSENT
+    return ValueState.UPLOADED if name in values else ValueState.NOT_UPLOADED
+
+
+def label_text(difference: Difference) -> str:
+    """Return a label with both values, the other run's first."""
+    there = value_text(difference.there, difference.there_state)
+    here = value_text(difference.here, difference.here_state)
+    return (
+        f"{difference.name} ({there})" if here == there else f"{difference.name} ({there} → {here})"
+    )
+
+
+def value_text(value: Any, state: ValueState | None) -> str:
+    """Return a value, or why there is none."""
+    if state in (None, ValueState.UPLOADED):
+        return "unknown" if value is None else str(value)
+    return str(state.label).lower()

@@ -1,7 +1,7 @@
 """Matches in a response, limited to what the requester may see."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median_low
 from typing import Any
@@ -15,14 +15,15 @@ from apps.accounts.models import Lab, User
 from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.clock import utc
-from apps.preflight.choices import EnergyState, Level, Verdict
-from apps.preflight.differences import Difference, differences
+from apps.preflight.choices import Level, Verdict
+from apps.preflight.differences import Difference, differences, label_text
 from apps.preflight.messages import incomparable, message, opening
 from apps.preflight.selectors import runs_by_uuid
 from apps.preflight.similarity import Question, Seeds
 from apps.preflight.verdicts import Finding, Match
+from apps.runs.choices import EnergyState
 from apps.runs.models import Run
-from apps.runs.selectors import metrics_of, uncounted_runs
+from apps.runs.selectors import energy_states, metrics_of
 
 MAX_MATCHES = 5
 MAX_ESTIMATE_RUNS = 10
@@ -95,21 +96,17 @@ def present_matches(
     figures = figures_of_runs(lab, [*uuids, *(uuid for uuid in alike if uuid not in uuids)])
     runs = runs_by_uuid(lab, uuids)
     metrics = metrics_of([run.pk for run in runs.values()])
-    uncounted = uncounted_runs([run for run in runs.values() if run.uuid not in figures])
+    states = energy_states(lab, runs, figures)
     presented = [
         PresentedMatch(
             run=run,
             who=requester.who(run),
             match=match,
             figure=figures.get(run.uuid),
-            energy_state=EnergyState.COUNTED
-            if run.uuid in figures
-            else EnergyState.NOT_COUNTED_YET
-            if run.uuid in uncounted
-            else EnergyState.NOT_MEASURED,
+            energy_state=states[run.uuid],
             metric=metrics.get(run.pk) if requester.reads else None,
             differs=[
-                difference if requester.reads else replace(difference, there=None)
+                difference if requester.reads else difference.without_there()
                 for difference in differences(question.work, match.past.work)
             ],
         )
@@ -160,6 +157,8 @@ def present_match(match: PresentedMatch, requester: Requester) -> dict[str, Any]
                 "name": difference.name,
                 "here": difference.here,
                 "there": difference.there,
+                "here_state": difference.here_state,
+                "there_state": difference.there_state,
             }
             for difference in match.differs
         ],
@@ -197,7 +196,7 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
         metric=first.metric,
         weak=first.match.relation.weak,
         labels=[
-            _label_text(difference) for difference in first.differs if difference.part == "labels"
+            label_text(difference) for difference in first.differs if difference.part == "labels"
         ],
         not_compared=(*first.match.relation.unknown, *first.match.relation.not_compared),
         differs=[
@@ -210,14 +209,6 @@ def sentence(judgement: Finding, presented: Sequence[PresentedMatch], zone: str)
 
 def _summary(run: Run, who: str, zone: str) -> str:
     return f"{who}, {_day(run.started_us, zone)}, {_STATES.get(run.state, run.state)}"
-
-
-def _label_text(difference: Difference) -> str:
-    """Return a label with both values, where they are known."""
-    values = [value for value in (difference.here, difference.there) if value is not None]
-    if difference.only or len(values) < 2:
-        return f"{difference.name}={values[0]}" if values else difference.name
-    return f"{difference.name} ({difference.there} → {difference.here})"
 
 
 def _day(at_us: int, zone: str) -> str:

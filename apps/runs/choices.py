@@ -87,3 +87,11 @@ class Tier(IntegerChoices):
     # 50 and 51 had other keys: docs/adr/0012-store-leave-one-out-keys-contiguously.md
     LEFT_OUT = 55, "differs in one parameter at most"
     LEFT_OUT_WEAK = 56, "differs in one parameter at most (by names, sizes and times)"
+
+
+class EnergyState(TextChoices):
+    """Whether the energy of a run is known."""
+
+    COUNTED = "counted", "Counted"
+    NOT_COUNTED_YET = "not_counted_yet", "Not counted yet"
+    NOT_MEASURED = "not_measured", "Not measured"

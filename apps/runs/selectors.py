@@ -1,10 +1,10 @@
 """Reads of runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Count, Min, Q, QuerySet
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from apps.accounts.models import Lab
@@ -13,8 +13,8 @@ from apps.core.sql import fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.fleet.selectors import require_node
-from apps.ingest.models import Consumer
-from apps.runs.choices import RunState, Tier
+from apps.ingest.models import ConsumerHour, DirtyHour
+from apps.runs.choices import EnergyState, RunState, Tier
 from apps.runs.code_similarity import find_similar_code
 from apps.runs.metric_summary import select_headline_metric
 from apps.runs.models import Fingerprint, Metric, RefusedMessage, Run, TierKey
@@ -240,25 +240,29 @@ def active_in(runs: QuerySet[Run], from_us: int | None, to_us: int | None) -> Qu
     return runs
 
 
-def uncounted_runs(runs: Sequence[Run]) -> set[UUID]:
-    """Return those of ``runs``, all without energy in the ledger, whose energy may still arrive:
-    they run, their node has not uploaded since their end, or their windows wait for the ledger.
-    One query.
+def energy_states(
+    lab: Lab, uuids: Collection[UUID], counted: Container[UUID]
+) -> dict[UUID, EnergyState]:
+    """Return the state of the energy of each run. ``counted``: runs with energy in the ledger. The
+    energy of others can still arrive while they run, until their node has uploaded after their end,
+    and while their windows wait for the ledger. At most one query.
     """
-    waiting, others = set(), []
-    for run in runs:
-        last_push_us = run.node.last_push_us if run.node is not None else None
-        is_open = run.ended_us is None and run.state == RunState.RUNNING
-        is_behind = (
-            last_push_us is not None and run.ended_us is not None and last_push_us <= run.ended_us
-        )
-        if is_open or is_behind:
-            waiting.add(run.uuid)
-        else:
-            others.append(run.uuid)
+    others = {uuid for uuid in uuids if uuid not in counted}
+    waiting: set[UUID] = set()
     if others:
-        consumers = Consumer.objects.filter(run_uuid__in=others, lab=runs[0].lab_id)
-        waiting |= {
-            uuid for uuid in consumers.values_list("run_uuid", flat=True) if uuid is not None
-        }
-    return waiting
+        dirty = DirtyHour.objects.filter(device=OuterRef("device"), hour=OuterRef("hour"))
+        windows = ConsumerHour.objects.filter(
+            consumer__run_uuid=OuterRef("uuid"), consumer__lab=lab
+        ).filter(Exists(dirty))
+        is_open = Q(ended_us__isnull=True, state=RunState.RUNNING)
+        is_node_behind = Q(node__last_push_us__lte=F("ended_us"))
+        runs = Run.objects.filter(is_open | is_node_behind | Exists(windows), lab=lab)
+        waiting.update(runs.filter(uuid__in=others).values_list("uuid", flat=True))
+    return {
+        uuid: EnergyState.COUNTED
+        if uuid not in others
+        else EnergyState.NOT_COUNTED_YET
+        if uuid in waiting
+        else EnergyState.NOT_MEASURED
+        for uuid in uuids
+    }

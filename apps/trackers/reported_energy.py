@@ -25,6 +25,9 @@ from apps.runs.services.runs import can_report
 
 MAX_INTERVALS = 1000
 _FUTURE_US = 300 * US_PER_S
+# Of all components of one kind in a node. The largest nodes draw a fiftieth of it.
+_MAX_POWER_W = 1_000_000
+_IMPLAUSIBLE = ["rejected", "mean power above 1 MW"]
 _EPOCH = "reported"
 _NAMES = {"gpu": "GPU", "cpu": "CPU", "ram": "Memory"}
 _HINT = (
@@ -92,19 +95,33 @@ def report_energy(
         )
     results: list[list[Any]] = [[] for _ in intervals]
     for component in sorted({interval.component for interval in intervals}):
-        numbers = [i for i, row in enumerate(intervals) if row.component == component]
         device = _device(run, component)
+        windows = {
+            i: _window(run, device, interval, i, now)
+            for i, interval in enumerate(intervals)
+            if interval.component == component
+        }
+        for i in [i for i, window in windows.items() if _is_implausible(window)]:
+            del windows[i]
+            results[i] = list(_IMPLAUSIBLE)
+        if not windows:
+            continue
         answers = accept_declared(
             node=run.node,
             device=device,
-            windows=[_window(run, device, intervals[i], i, now) for i in numbers],
+            windows=list(windows.values()),
             batch_uuid=uuid4(),
             origin=f"API, energy of run {run.uuid}",
             now=now,
         )
-        for i, answer in zip(numbers, answers, strict=True):
+        for i, answer in zip(windows, answers, strict=True):
             results[i] = answer
     return results
+
+
+def _is_implausible(window: WindowIn) -> bool:
+    duration_us = window.end_us - window.start_us
+    return duration_us > 0 and window.energy_mj * 1000 > _MAX_POWER_W * duration_us
 
 
 def _device(run: Run, component: str) -> Device:

@@ -35,6 +35,7 @@
     chart.labcarbon = figure.layout.meta || {};
     const narrow = chart.clientWidth < 480;
     if (narrow) fit(figure.layout);
+    if (first) chart.replaceChildren();
     Plotly.react(chart, figure.data, figure.layout, config);
     if (!first) return;
     chart.on("plotly_click", (event) => {

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import AuditEntry
+from apps.fleet.models import Node
 from apps.preflight.models import DuplicateFinding
 from tests.api.conftest import Labs
 from tests.builders import SmallLab
@@ -39,6 +40,13 @@ def test_a_finding_has_both_runs_and_their_energy(labs: Labs, finding: Duplicate
     assert (row["run"]["name"], row["run"]["energy_mj"]) == ("second.py", 5_000)
     assert row["run"]["uuid"] == str(finding.run.uuid)
     assert (row["original"]["name"], row["original"]["energy_mj"]) == ("first.py", None)
+    assert (row["run"]["energy_state"], row["original"]["energy_state"]) == (
+        "counted",
+        "not_measured",
+    )
+    Node.objects.filter(pk=labs.ours.node.pk).update(last_push_us=finding.original.ended_us)
+    [row] = _read(labs.viewer("GET", "duplicates/"))["results"]
+    assert row["original"]["energy_state"] == "not_counted_yet"
     assert (row["decided_at"], row["decided_by"], row["reason"]) == (None, None, "")
     detail = _read(labs.viewer("GET", f"duplicates/{finding.pk}/"))
     assert {name: detail.pop(name) for name in ("differs", "ignored")} == {

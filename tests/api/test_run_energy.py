@@ -90,6 +90,16 @@ def test_invalid_intervals(run: Labs, refused: Refused, change: dict[str, Any], 
     assert not EnergyWindow.objects.exists()
 
 
+def test_power_that_no_node_can_have_is_rejected(run: Labs) -> None:
+    minute_mj = 60 * 1_000_000 * 1000  # 1 MW
+    assert _report(run, _interval(0, 1, minute_mj + 1), _interval(1, 2, minute_mj)) == [
+        ["rejected", "mean power above 1 MW"],
+        ["accepted"],
+    ]
+    assert _report(run, _interval(2, 3, 2 * minute_mj)) == [["rejected", "mean power above 1 MW"]]
+    assert _ledger_mj() == {"declared": minute_mj}
+
+
 def test_an_end_before_the_start_is_rejected(run: Labs) -> None:
     assert _report(run, _interval(2, 1, 5)) == [["rejected", "end is not after start"]]
 

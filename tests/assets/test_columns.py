@@ -8,7 +8,8 @@ from apps.assets.models import ColumnMapping, RegisterImport
 from apps.assets.services.csv_import import assign_columns, upload
 from apps.assets.services.file_columns import Answers, questions_about
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.formats import recognise, state_of
+from apps.assets.spreadsheets.endings import state_of
+from apps.assets.spreadsheets.formats import recognise
 from apps.assets.spreadsheets.headings import FIELD_BY_HEADING, FIELDS, columns_of, guess, plain
 from apps.assets.spreadsheets.notation import notation_of
 from apps.assets.spreadsheets.rows import Options

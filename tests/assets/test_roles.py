@@ -30,6 +30,39 @@ def test_words_of_roles(words: str, role: Role | None) -> None:
     assert role_of(words) == role
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Windows Server 2022 Lizenz", "VMware license for servers", "Software", "Server rack 42U",
+        "Serverschrank", "Server rack", "USV für Server", "Laptop battery", "Notebook-Akku Dell",
+        "CPU cooler", "GPU bracket", "Grafiktablett Wacom", "Computer desk", "Computertisch",
+        "Laptop sleeve", "Display port dongle", "Server rails", "screen protector", "Total GPU",
+        "Summe Server", "Serverraum Klimaanlage", "SSD enclosure", "PC-Gehäuse", "Netzwerkdrucker",
+        "Printer network", "Computer vision camera", "Warranty extension server", "Leinwand screen",
+        "Wartungsvertrag Server 3 Jahre", "Installation service storage", "Monitor VESA mount",
+    ],
+)  # fmt: skip
+def test_licences_furniture_and_spare_parts_are_no_hardware_of_a_kind(words: str) -> None:
+    assert role_of(words) == Role("other")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Server with Windows licence", "server"), ("Rackserver 2HE", "server"),
+        ("PC", "workstation"), ("Server rack 2U", "server"),
+        ("Laptop incl. battery and sleeve", "laptop"),
+        ("Hardware & Software: Server", "server"), ("Desktop", "workstation"),
+        ("Rack-Server, 5 years warranty", "server"), ("Disk enclosure JBOD", "storage"),
+        ("Arbeitsplatzrechner", "workstation"),
+    ],
+)  # fmt: skip
+def test_hardware_that_comes_with_them_keeps_its_kind(words: str, kind: str) -> None:
+    role = role_of(words)
+    assert role is not None
+    assert role.kind == kind
+
+
 def test_an_explicit_type_of_disk_comes_before_a_disk() -> None:
     assert category_of("storage", "Festplatte", "7450 NVMe SSD") == "ssd"
     assert category_of("storage", "NAS", "with SSD cache") == "nas"

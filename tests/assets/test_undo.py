@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import AuditEntry
 from apps.accounts.services.labs import create_project
 from apps.assets.models import Asset, LifecycleEvent, RegisterImport
-from apps.assets.services import Entry, describe, record, set_meter
+from apps.assets.services import Embodied, Entry, correct_opening, describe, record, set_meter
 from apps.assets.services.csv_import import confirm, upload
 from apps.assets.services.recompute import differing
 from apps.assets.services.register_values import CELLS
@@ -123,6 +123,24 @@ def test_import_change_import_again_undo_gives_every_year_as_before(lab: SmallLa
     assert books_by_year(lab) == after_first
     redo(lab, second, now=NOW + 6)
     assert books_by_year(lab) == after_second
+    assert differing(lab=lab.lab, repair=False) == []
+
+
+def test_after_an_undo_the_file_can_be_imported_again_and_the_purchase_corrected(
+    lab: SmallLab,
+) -> None:
+    imported(lab, FIRST)
+    second = imported(lab, SECOND)
+    columns = ("tag", "embodied_total_ug", "settled_ug", "bought_hour", "state", "parent__tag")
+    after_second = set(Asset.objects.values_list(*columns))
+    undo(lab, second)
+    third = imported(lab, SECOND, NOW + 2)
+    assert set(Asset.objects.values_list(*columns)) == after_second
+    undo(lab, third, now=NOW + 3)
+    card = asset("INV-3")
+    entry = Entry("purchase", NOW - 10**13, embodied=Embodied(7), life_hours=8_760)
+    correct_opening(asset=card, entry=entry, by=lab.owner, now=NOW + 4)
+    assert asset("INV-3").embodied_total_ug == 7
     assert differing(lab=lab.lab, repair=False) == []
 
 

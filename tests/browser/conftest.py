@@ -45,6 +45,9 @@ class Served:
     elsewhere: int
     asset: int
     artifact: str
+    long_run: str
+    long_runs: list[str]
+    long_finding: int
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import django
 def main() -> None:
     """Create the lab.
 
-    Print {session, run, other, node, site, elsewhere, asset, artifact} as JSON.
+    Print {session, run, other, node, site, elsewhere, asset, artifact, long_run, long_runs,
+    long_finding} as JSON.
     """
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
@@ -24,6 +25,7 @@ def main() -> None:
     from apps.runs.services.fingerprints import put_fingerprint
     from apps.runs.services.metrics import add_points
     from apps.runs.services.runs import RunFacts, change_run, put_run
+    from tests.browser.long_texts import add_long_texts
     from tests.builders import MINUTE, W, push, small_lab
     from tests.runs.fingerprints import parsed
 
@@ -108,6 +110,7 @@ def main() -> None:
     session.create()
     _server(small, runs[0], now)
     model = _artifacts(small, runs, now)
+    long_texts = add_long_texts(small, begin)
     register_rows = {
         "session": session.session_key,
         "run": str(runs[0]),
@@ -117,6 +120,7 @@ def main() -> None:
         "elsewhere": nowhere.pk,
         "asset": asset,
         "artifact": model,
+        **long_texts,
     }
     print(json.dumps(register_rows))
 

@@ -68,6 +68,25 @@ def test_check_with_known_data_reports_that_no_similar_run_exists(
     assert done.stdout.startswith("No similar run exists.\n")
 
 
+def test_check_shows_its_own_value_of_a_label_that_was_not_uploaded(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    label = {
+        "part": "labels", "name": "experiment", "here": None, "there": None,
+        "here_state": "not_uploaded", "there_state": "not_uploaded",
+    }  # fmt: skip
+    [match] = POSSIBLE["matches"]  # type: ignore[misc]
+    server.preflight = {**POSSIBLE, "matches": [{**match, "differs": [label]}]}
+    command = ["--", "python3", script.name, "--experiment", "vit"]
+    for verb, output in (("check", "stdout"), ("run", "stderr")):
+        done = person.call(verb, *command, cwd=script.parent)
+        text = " ".join(getattr(done, output).split())
+        assert "experiment vit here, not uploaded there" in text
+        assert "labcarbon-collect run --full-command" in text
+    for request in server.sent("POST", "preflight/"):
+        assert "vit" not in json.dumps(request.body)
+
+
 def test_an_older_server_gets_the_former_fingerprint(
     person: Collector, script: Path, server: fakes.FakeServer
 ) -> None:

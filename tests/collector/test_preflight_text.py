@@ -75,6 +75,44 @@ def test_differences_failures_and_uncertain_parts_are_printed() -> None:
     assert "not certain: start compared by name, size and time only" in found
 
 
+LABEL = {
+    "part": "labels", "name": "experiment", "here": None, "there": None,
+    "here_state": "not_uploaded", "there_state": "not_uploaded",
+}  # fmt: skip
+
+
+def label_lines(local_values: dict[str, Any], **changes: Any) -> str:
+    match = {**MATCH, "differs": [{**LABEL, **changes}], "labels": ["experiment"]}
+    response = parse_response("http://server", {**DUPLICATE, "matches": [match]})
+    return " ".join(" ".join(format_response(response, local_values=local_values)).split())
+
+
+def test_a_label_whose_values_were_not_uploaded_is_shown_with_the_local_value() -> None:
+    found = label_lines({"experiment": "vit", "other": 1})
+    assert "differs: experiment vit here, not uploaded there" in found
+    assert "not certain: another label: experiment" in found
+    assert "labcarbon-collect run --full-command" in found
+    assert "differs: experiment (not uploaded)" in label_lines({})
+
+
+def test_absent_invisible_and_uploaded_values_need_no_upload() -> None:
+    for state, expected in (
+        ("absent", "none there"),
+        ("not_visible", "not visible to you there"),
+        (None, "unknown there"),
+    ):
+        found = label_lines({"experiment": "vit"}, there_state=state)
+        assert f"experiment vit here, {expected}" in found
+        assert "--full-command" not in found
+    found = label_lines({"experiment": "local"}, here="vit", there="resnet", there_state="uploaded")
+    assert "experiment vit here, resnet there" in found
+    assert "--full-command" not in found
+    absent = label_lines({}, here_state="absent", there="resnet", there_state="uploaded")
+    assert "experiment none here, resnet there" in absent
+    code = label_lines({"code": 1}, part="code", name="code", here_state=None, there_state=None)
+    assert "differs: code not certain" in code
+
+
 def test_many_matches_are_counted_and_unknown_is_not_nought() -> None:
     found = text(
         matches=[{**MATCH, "energy_mj": None, "emission_ug": None, "metric": None}] * 5,

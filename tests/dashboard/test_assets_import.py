@@ -64,6 +64,22 @@ def test_unknown_is_said_and_is_not_zero(lab: SmallLab, owner: Client) -> None:
     assert 'data-would title="0' not in page
 
 
+def test_the_preview_shows_kind_of_end_mass_and_lease(lab: SmallLab, owner: Client) -> None:
+    lines = (
+        "name,kind,bought_on,disposed_on,end_of_life,mass_kg,recipient,leased,lessor\n"
+        "a,laptop,2022-03-01,2024-03-01,stolen,1.8,,,\n"
+        "b,laptop,2022-03-01,2024-03-01,recycled,2,Recycler,,\n"
+        "c,laptop,2022-03-01,,,,,yes,Leasing AG\n"
+    )
+    page = text_of(owner.get(brought(owner, lines)))
+    endings = re.findall(r"data-ending>([^<]+)<", page)
+    assert [ending.replace("\xa0", " ") for ending in endings] == [
+        "stolen, 1.8 kg",
+        "recycled, 2 kg, to Recycler",
+    ]
+    assert re.findall(r"data-lease>([^<]+)<", page) == ["leased from Leasing AG"]
+
+
 def test_a_foreign_export_needs_the_currency_once(lab: SmallLab, owner: Client) -> None:
     address = str(owner.get(brought(owner, SNIPE_IT))["Location"])
     page = text_of(owner.get(address))

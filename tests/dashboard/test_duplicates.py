@@ -15,7 +15,7 @@ from apps.core.units import US_PER_HOUR
 from apps.preflight.choices import FindingState
 from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.runs.choices import RunState
-from apps.runs.models import IgnoredParameter, Run
+from apps.runs.models import Fingerprint, IgnoredParameter, Run
 from tests.builders import SmallLab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
@@ -92,13 +92,29 @@ def test_script_and_labels_are_among_the_compared_parts(lab: SmallLab, owner: Cl
     repeat = stored(lab, minutes=5, wire={"labels": {"experiment": "2" * 32}})
     finding = judged(repeat)
     page = text_of(owner.get(f"/runs/duplicates/{finding.pk}/"))
-    assert "Another label: experiment." in page
+    assert "Another label: experiment (not uploaded)." in page
+    assert "data-missing-values" in page
+    assert "run --full-command" in page
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page, re.DOTALL)
     by_part = {row.split("</")[0].rpartition(">")[2].strip(): row for row in rows}
     assert "same" in by_part["Script"]
     assert "train.py" in by_part["Script"]
     assert "different" in by_part["Labels"]
     assert "experiment" in by_part["Labels"]
+
+
+def test_a_label_is_shown_with_the_value_that_is_known(lab: SmallLab, owner: Client) -> None:
+    stored(lab, wire={"labels": {"experiment": "1" * 32}, "told": {"experiment": "resnet"}})
+    wire = {"labels": {"experiment": "2" * 32}, "told": {}}
+    finding = judged(stored(lab, minutes=5, wire=wire))
+    assert finding is not None
+    page = text_of(owner.get(f"/runs/duplicates/{finding.pk}/"))
+    assert "Another label: experiment (resnet → not uploaded)." in page
+    assert '<td class="l any">not uploaded</td><td class="l any">resnet</td>' in page
+    assert "data-missing-values" in page
+    Fingerprint.objects.update(told={"experiment": "same name"})
+    page = text_of(owner.get(f"/runs/duplicates/{finding.pk}/"))
+    assert "data-missing-values" not in page
 
 
 def test_filters_live_in_the_address(lab: SmallLab, owner: Client) -> None:
@@ -351,12 +367,6 @@ def test_hostile_names_stay_text(lab: SmallLab, owner: Client) -> None:
         assert "<script>alert" not in page
         assert "<img src=x" not in page
         assert "&lt;script&gt;" in page
-
-
-def test_the_rail_shows_runs(owner: Client) -> None:
-    assert '<a href="/runs/" aria-current="page">Runs</a>' in text_of(
-        owner.get("/runs/duplicates/")
-    )
 
 
 def test_a_refused_decision_keeps_its_reason(lab: SmallLab, owner: Client) -> None:

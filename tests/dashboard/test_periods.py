@@ -16,17 +16,17 @@ BERLIN, KOLKATA, UTC_ZONE = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"),
 NOW = int(datetime(2026, 11, 21, 10, 30, tzinfo=UTC).timestamp()) * 1_000_000
 
 
-def test_default_is_thirty_days_of_the_lab_and_ends_with_this_hour() -> None:
+def test_default_is_the_month_of_the_lab_and_ends_with_this_hour() -> None:
     period = parse_period({}, zone=BERLIN, now=NOW)
     assert (period.first_day.isoformat(), period.last_day.isoformat()) == (
-        "2026-10-23",
+        "2026-11-01",
         "2026-11-21",
     )
     assert period.to_hour == NOW // 3_600_000_000 + 1
     assert (
-        period.query == "period=30d"
+        period.query == "period=month"
     )  # said always: a young lab shows 24 hours where nothing is said
-    assert len(period.buckets()) == 30
+    assert len(period.buckets()) == 21
 
 
 def test_days_begin_at_midnight_of_the_zone_on_a_whole_utc_hour() -> None:
@@ -96,7 +96,7 @@ def test_a_form_of_days_includes_its_last_day() -> None:
 def test_a_lab_in_its_first_three_days_opens_on_its_hours() -> None:
     day_us = 24 * 3_600_000_000
     assert default_preset(NOW - day_us, NOW) == "24h"
-    assert default_preset(NOW - 3 * day_us, NOW) == "30d"
+    assert default_preset(NOW - 3 * day_us, NOW) == "month"
     period = parse_period({}, zone=BERLIN, now=NOW, default="24h")
     assert (period.hours, period.preset, period.query) == (24, "24h", "period=24h")
     assert parse_period({"period": "30d"}, zone=BERLIN, now=NOW, default="24h").preset == "30d"

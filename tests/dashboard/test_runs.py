@@ -106,7 +106,7 @@ def test_chosen_columns_show_parameters_and_metrics(lab: SmallLab, owner: Client
     ):
         assert words in page
     lines = text_of(owner.get("/runs.csv?columns=lr,val_acc,depth")).splitlines()
-    assert lines[0].endswith("period_to_utc,lr,val_acc,depth")
+    assert lines[0].endswith("period_to_utc,energy_state,lr,val_acc,depth")
     assert lines[1].endswith(",0.1,0.912346,")
 
 
@@ -156,6 +156,7 @@ def test_csv(lab: SmallLab, owner: Client) -> None:
         "energy_of",
         "period_from_utc",
         "period_to_utc",
+        "energy_state",
     ]
     assert "'=cmd()|calc" in lines[1]
     assert ",6000001," in lines[1]

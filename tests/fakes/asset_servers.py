@@ -19,20 +19,23 @@ FIXTURES = Path(__file__).parent.parent / "pollers" / "fixtures"
 TOKEN, APP_TOKEN, SESSION = "read-only-token", "app-token", "83af7e620c83a50a18d3eac2"
 
 
-def fixture_rows(system: str) -> list[dict[str, Any]]:
-    """Return the rows of a fixture."""
-    rows: list[dict[str, Any]] = json.loads((FIXTURES / f"{system}.json").read_text())["rows"]
-    return rows
+def fixture(system: str) -> dict[str, Any]:
+    """Return a fixture."""
+    content: dict[str, Any] = json.loads((FIXTURES / f"{system}.json").read_text())
+    return content
 
 
 @dataclass
 class FakeAssets:
     """``fault``: replaces responses: (status, headers, body), or "silent", "drips", "half",
-    "huge". ``max_page``: rows per page, as the server limits them.
+    "huge". ``max_page``: rows per page, as the server limits them. ``other_types``: items of GLPI
+    that are no computers. ``forbidden``: types that the profile of the token may not read.
     """
 
     system: str
     rows: list[dict[str, Any]] = field(default_factory=list)
+    other_types: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    forbidden: set[str] = field(default_factory=set)
     fault: Any = None
     max_page: int = 1000
     address: str = ""
@@ -76,12 +79,17 @@ class FakeAssets:
             return 401, {}, ["ERROR_SESSION_TOKEN_INVALID", "session_token seems invalid"]
         if path == "/apirest.php/killSession/":
             return 200, {}, True
+        item_type = path.removeprefix("/apirest.php/").rstrip("/")
+        if item_type in self.forbidden:
+            message = "You don't have permission to perform this action."
+            return 403, {}, ["ERROR_RIGHT_MISSING", message]
+        rows = self.rows if item_type == "Computer" else self.other_types.get(item_type, [])
         first, _, last = query["range"].partition("-")
         size = min(int(last) - int(first) + 1, self.max_page)
-        page = self.rows[int(first) : int(first) + size]
+        page = rows[int(first) : int(first) + size]
         end = int(first) + len(page) - 1
-        whole = len(page) == len(self.rows)
-        content_range = {"Content-Range": f"{first}-{end}/{len(self.rows)}", "Accept-Range": "990"}
+        whole = len(page) == len(rows)
+        content_range = {"Content-Range": f"{first}-{end}/{len(rows)}", "Accept-Range": "990"}
         return (200 if whole else 206), content_range, page
 
     def _page(self, query: dict[str, str]) -> tuple[list[dict[str, Any]], int]:
@@ -134,7 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def fake_assets(system: str) -> Iterator[FakeAssets]:
     """Run a server with the rows of a fixture."""
-    fake = FakeAssets(system, fixture_rows(system))
+    content = fixture(system)
+    fake = FakeAssets(system, content["rows"], content.get("other_types", {}))
     handler = type("Handler", (_Handler,), {"fake": fake})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

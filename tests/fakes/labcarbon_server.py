@@ -64,6 +64,9 @@ class FakeServer:
     copies: dict[tuple[str, str], tuple[str, str]] = field(
         default_factory=dict
     )  # (node, path) → (digest, state)
+    spaces: dict[str, dict[str, Any]] | None = field(
+        default_factory=dict
+    )  # path → own bytes and shared groups; None: a server without this endpoint
     preflight: dict[str, Any] = field(default_factory=lambda: dict(NO_MATCH))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -125,7 +128,15 @@ class FakeServer:
             )
         return {"results": results}
 
-    def note_copies(self, body: dict[str, Any]) -> dict[str, Any]:
+    def note_space(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Store the space of copies. A server of an earlier version has no such endpoint."""
+        if self.spaces is None:
+            error = {"code": "not_found", "message": "Not found.", "field": None, "hint": ""}
+            return 404, {"error": error}
+        self.spaces.update({row["path"]: row for row in body["copies"]})
+        return 200, {"changed": len(body["copies"])}
+
+    def note_copies(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Update the state of known copies. Others are ignored."""
         changed = 0
         for row in body["copies"]:
@@ -133,7 +144,7 @@ class FakeServer:
             if location in self.copies and self.copies[location][1] != row["state"]:
                 self.copies[location] = (self.copies[location][0], row["state"])
                 changed += 1
-        return {"changed": changed}
+        return 200, {"changed": changed}
 
     def store_run(self, run: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Store or refuse a message about a run."""
@@ -238,8 +249,9 @@ class _Handler(BaseHTTPRequestHandler):
             }
         if path == "artifacts/":
             return 200, fake.register(self.body)
-        if path == "artifacts/copies/":
-            return 200, fake.note_copies(self.body)
+        if path in ("artifacts/copies/", "artifacts/copies/space/"):
+            note = fake.note_copies if path.endswith("copies/") else fake.note_space
+            return note(self.body)
         if path.startswith("artifacts/"):
             registered = fake.artifacts.get(path.split("/")[1])
             error = {

@@ -159,9 +159,48 @@ def test_glpi(start: Start) -> None:
     other = row(source, 35).asset
     assert other is not None
     assert (other.location, other.state, other.kind) == ("", "stock", "laptop")
-    assert source.rows.count() == 2  # not the template
+    assert source.rows.count() == 7  # neither the template nor the deleted phone
+    others = Asset.objects.exclude(pk__in=[asset.pk, other.pk])
+    assert {each.name: each.kind for each in others} == {
+        "screen-1": "monitor",
+        "sw-1": "network",
+        "printer-1": "other",
+        "dock-1": "other",
+        "phone-1": "other",
+    }
+    screen = Asset.objects.get(name="screen-1")  # its number in GLPI is that of a computer
+    assert (screen.tag, screen.serial) == ("G-100", "M-1")
+    assert "U2720Q" in (screen.note + (screen.model.name if screen.model else ""))
     assert fake.requests[-1][0] == "/apirest.php/killSession/"
     assert fake.requests[-1][2]["session-token"] == SESSION
+
+
+def test_types_that_the_profile_may_not_read_are_left_out(start: Start) -> None:
+    fake, source = start("glpi")
+    fake.forbidden = {"Printer", "Phone"}
+    source = poll(source)
+    assert (source.problem, source.rows.count()) == ("", 5)
+    before = state()
+    fake.forbidden = {"Computer"}
+    assert "refuses the token (403)" in poll(source).problem
+    assert state() == before
+    assert fake.requests[-1][0] == "/apirest.php/killSession/"
+
+
+def test_types_without_items(start: Start) -> None:
+    fake, source = start("glpi")
+    fake.other_types = {}
+    source = poll(source)
+    assert (source.problem, source.rows.count()) == ("", 2)
+
+
+def test_a_type_with_an_error_makes_the_list_incomplete(start: Start) -> None:
+    fake, source = start("glpi")
+    source = poll(source)
+    before = state()
+    fake.other_types["Phone"][0]["id"] = "x"
+    assert "a row has no number" in poll(source).problem
+    assert state() == before
 
 
 @pytest.mark.parametrize("page", [1, 7, 200])

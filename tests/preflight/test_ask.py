@@ -120,11 +120,30 @@ def test_a_label_that_differs_is_shown_with_both_values(labs: Labs) -> None:
         "inform",
     )
     assert said["matches"][0]["labels"] == ["experiment"]
-    assert {"part": "labels", "name": "experiment", "here": "vit", "there": "resnet"} in said[
-        "matches"
-    ][0]["differs"]
+    assert {
+        "part": "labels", "name": "experiment", "here": "vit", "there": "resnet",
+        "here_state": "uploaded", "there_state": "uploaded",
+    } in said["matches"][0]["differs"]  # fmt: skip
     assert "resnet" in said["message"]
     assert "vit" in said["message"]
+
+
+def test_a_label_states_which_value_was_not_uploaded(labs: Labs) -> None:
+    stored(labs.ours, wire={"labels": {"experiment": param_hash("experiment", "resnet")}})
+    own = {"labels": {"experiment": param_hash("experiment", "vit")}}
+
+    def states(caller: Caller, **wire: Any) -> tuple[object, ...]:
+        said = asked(caller, body(**wire))
+        [label] = [part for part in said["matches"][0]["differs"] if part["part"] == "labels"]
+        return label["here"], label["there"], label["here_state"], label["there_state"]
+
+    assert states(labs.member, **own) == (None, None, "not_uploaded", "not_uploaded")
+    uploaded = {**own, "told": {"experiment": "vit"}}
+    assert states(labs.member, **uploaded) == ("vit", None, "uploaded", "not_uploaded")
+    said = asked(labs.member, body(**uploaded))
+    assert "experiment (not uploaded → vit)" in said["message"]
+    assert states(labs.member, labels={}) == (None, None, "absent", "not_uploaded")
+    assert states(labs.node, **uploaded)[3] == "not_visible"
 
 
 @pytest.mark.parametrize(
@@ -161,8 +180,11 @@ def test_a_number_within_the_tolerance_is_found_in_a_large_family(labs: Labs) ->
     said = asked(labs.member, body(**params(0.10000000001)))
     assert (said["verdict"], said["matches"][0]["run"]) == ("near", str(near.uuid))
     assert said["matches"][0]["differs"] == [
-        {"part": "params", "name": "lr", "here": 0.10000000001, "there": 0.1}
-    ]
+        {
+            "part": "params", "name": "lr", "here": 0.10000000001, "there": 0.1,
+            "here_state": "uploaded", "there_state": "uploaded",
+        }
+    ]  # fmt: skip
 
 
 def test_a_running_one_is_told_loudest(labs: Labs) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.preflight.choices import Level, Verdict
-from apps.preflight.differences import differences
+from apps.preflight.choices import Level, ValueState, Verdict
+from apps.preflight.differences import Difference, differences
 from apps.preflight.similarity import PastRun, is_nearly_equal
 from apps.preflight.verdicts import judge
 from tests.preflight.cases import SILENT, WARNED, Case
@@ -68,11 +68,12 @@ def test_only_verified_matches_are_told_aloud(some: list[PastRun]) -> None:
 def test_matches_name_what_differs_with_its_values() -> None:
     there = work(argv(lr="0.2", wd="0.1", seed="3"), hardware={"gpus": "2 × H100"})
     found = differences(work(), there)
-    assert [(each.part, each.name, each.here, each.there, each.only) for each in found] == [
-        ("params", "lr", 0.1, 0.2, ""),
-        ("params", "weight_decay", None, 0.1, "there"),
-        ("seeds", "seed", 1, 3, ""),
-        ("hardware", "gpus", "1 × A100", "2 × H100", ""),
+    uploaded, absent = ValueState.UPLOADED, ValueState.ABSENT
+    assert found == [
+        Difference("params", "lr", 0.1, 0.2, uploaded, uploaded),
+        Difference("params", "weight_decay", None, 0.1, absent, uploaded),
+        Difference("seeds", "seed", 1, 3, uploaded, uploaded),
+        Difference("hardware", "gpus", "1 × A100", "2 × H100", uploaded, uploaded),
     ]
 
 

@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.artifacts.choices import ItemOutcome, PlanState
+from apps.artifacts.cleanup.freed_space import FreedSpace, freed_space
 from apps.artifacts.cleanup.notifications import not_notified
 from apps.artifacts.cleanup.outcomes import Outcome, record_outcomes
 from apps.artifacts.cleanup.plan_check import Eligibility, check_plan
@@ -69,6 +70,7 @@ class PlanView(APIView):
             plan_totals(plan),
             artifact_storage_mj(plan),
         )
+        freed = freed_space([plan])
         holds = effective_holds(
             plan.lab, {result.item.artifact_id: result.item.artifact for result in results}, now
         )
@@ -98,6 +100,7 @@ class PlanView(APIView):
                         result,
                         holds.get(result.item.artifact_id),
                         item_break_even(result.item, storage_mj),
+                        freed.get(result.item.pk),
                     )
                     for result in results
                 ],
@@ -146,7 +149,9 @@ def _plan_or_404(api_caller: Caller, uuid: UUID) -> CleanupPlan:
     return plan
 
 
-def _item_row(result: Eligibility, hold: Hold | None, pays_from: Fraction | None) -> dict[str, Any]:
+def _item_row(
+    result: Eligibility, hold: Hold | None, pays_from: Fraction | None, freed: FreedSpace | None
+) -> dict[str, Any]:
     item = result.item
     return {
         "line": item.pk,
@@ -154,6 +159,7 @@ def _item_row(result: Eligibility, hold: Hold | None, pays_from: Fraction | None
         "digest": item.artifact.digest,
         "form": item.artifact.form,
         "bytes": item.artifact.bytes,
+        "freed_bytes": freed.bytes if freed else item.artifact.bytes,
         "files": item.artifact.files,
         "name": item.artifact.name,
         "kept": item.retention_class,
@@ -162,8 +168,8 @@ def _item_row(result: Eligibility, hold: Hold | None, pays_from: Fraction | None
         "outcome": item.outcome,
         "went_with": item.parent_item_id,
         "held": hold_row(hold) if hold else None,
-        "storage_mj_a_year": item.storage_mj,
-        "storage_ug_a_year": item.storage_ug,
+        "storage_mj_a_year": freed.storage_mj if freed else item.storage_mj,
+        "storage_ug_a_year": freed.storage_ug if freed else item.storage_ug,
         "retrain_mj": item.retrain_mj,
         "retrain_ug": item.retrain_ug,
         "break_even_ppm_a_year": to_ppm(pays_from),

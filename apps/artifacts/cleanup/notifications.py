@@ -18,6 +18,7 @@ from django.urls import reverse
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, User
 from apps.artifacts.choices import MailState, PlanState
+from apps.artifacts.cleanup.freed_space import freed_space
 from apps.artifacts.models import CleanupItem, CleanupPlan, Notification
 from apps.artifacts.storage_model import format_bytes
 from apps.core.clock import utc
@@ -270,6 +271,9 @@ def compose_mail(notification: Notification) -> EmailMessage:
     assert notification.user is not None
     plan, items = notification.plan, _remaining_items(notification)
     number, bytes_ = items.count(), items.aggregate(sum=Sum("artifact__bytes"))["sum"] or 0
+    freed = freed_space([plan])
+    for pk in items.filter(pk__in=freed).values_list("pk", flat=True):
+        bytes_ -= freed[pk].size - freed[pk].bytes
     host, deadline = one_line(plan.node.hostname), _format_deadline(notification)
     count_text = f"{number} artifact{'s' if number != 1 else ''}"
     plural = "" if plan.trash_days == 1 else "s"

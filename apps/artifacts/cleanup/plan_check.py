@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 
 from apps.artifacts.choices import CopyState, Form, PlanState
+from apps.artifacts.cleanup.freed_space import OTHER_NAMES, with_other_names
 from apps.artifacts.cleanup.other_copies import fully_selected, load_other_copies
 from apps.artifacts.cleanup.proposals import ProtectedIds, protected_ids, protection_reasons
 from apps.artifacts.models import CleanupItem, CleanupPlan, Copy
@@ -69,6 +70,7 @@ def _check_individually(
     ]
     fully_selected_ids = fully_selected(plan, (item.artifact_id for item in unsafe_candidates))
     unsafe = {item.pk for item in unsafe_candidates if item.artifact_id not in fully_selected_ids}
+    named = with_other_names({item.copy_id for item in listed_items})
     results = []
     for item in listed_items:
         if plan.state not in (PlanState.APPROVED, PlanState.APPLIED):
@@ -79,6 +81,8 @@ def _check_individually(
             reason = reasons[item.artifact_id]
         elif item.pk in unsafe:
             reason = "another copy was expected to remain, but none is reliable by now"
+        elif item.copy_id in named:
+            reason = OTHER_NAMES
         else:
             reason = ""
         results.append(Eligibility(item, reason))

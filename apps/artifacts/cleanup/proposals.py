@@ -19,6 +19,7 @@ from apps.artifacts.choices import (
     CopyState,
     LineageRole,
 )
+from apps.artifacts.cleanup.freed_space import without_other_names
 from apps.artifacts.cleanup.other_copies import load_other_copies
 from apps.artifacts.cleanup.retention import (
     DEFAULT_DAYS,
@@ -122,6 +123,7 @@ def _with_due_dates(
     )
     if project is not None:
         copies = copies.filter(artifact__project=project)
+    copies = without_other_names(copies)
     copy_list = list(copies.order_by("pk"))
     classes = retention_classes(lab, {copy.artifact_id: copy.artifact for copy in copy_list}, now)
     archived_us = _archived_times_us(lab) if RetentionClass.ARCHIVED in classes.values() else {}

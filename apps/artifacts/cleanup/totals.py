@@ -1,18 +1,20 @@
 """Totals of the selected items of a plan: bytes, storage, retraining, break-even."""
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from django.db.models import Count, Q, Sum
 
+from apps.artifacts.cleanup.freed_space import freed_space
 from apps.artifacts.models import CleanupItem, CleanupPlan
 from apps.artifacts.storage_model import break_even
 
 
 @dataclass(frozen=True)
 class PlanTotals:
-    """Totals of selected items.
+    """Totals of selected items. ``bytes``: freed by deleting them all, and stored in no other copy.
 
     ``storage_mj`` and ``storage_ug``: a year of storage, None if nothing is known.
     ``unknown_medium`` items are in neither, ``without_factor`` items not in the second.
@@ -45,7 +47,7 @@ class PlanTotals:
 
 
 def plan_totals(plan: CleanupPlan) -> PlanTotals:
-    """Return the totals of the selected items. Three queries at most."""
+    """Return the totals of the selected items. Four queries at most, six if copies share files."""
     selected = plan.items.filter(selected=True)
     item_sums = selected.aggregate(
         lines=Count("pk"),
@@ -75,11 +77,12 @@ def plan_totals(plan: CleanupPlan) -> PlanTotals:
         item_sums["several"] = (
             selected.filter(is_last_copy=False).exclude(artifact__in=fully_selected).count()
         )
+    sharing = [freed for freed in freed_space([plan]).values() if freed.is_selected]
     return PlanTotals(
         item_sums["lines"],
-        int(item_sums["bytes"] or 0),
-        _int_or_none(item_sums["mj"]),
-        _int_or_none(item_sums["ug"]),
+        int(item_sums["bytes"] or 0) - sum(freed.size - freed.bytes for freed in sharing),
+        _reduced(item_sums["mj"], ((freed.size_mj, freed.storage_mj) for freed in sharing)),
+        _reduced(item_sums["ug"], ((freed.size_ug, freed.storage_ug) for freed in sharing)),
         item_sums["unknown"],
         item_sums["unpriced"],
         _int_or_none(run_sums["mj"]),
@@ -95,15 +98,18 @@ def artifact_storage_mj(
     plan: CleanupPlan, artifacts: Collection[int] | None = None
 ) -> dict[int, int | None]:
     """Return the yearly storage energy, mJ, of each artifact of a plan (or some): all its copies in
-    the plan.
+    the plan, where they share files the bytes that deleting them frees.
 
-    None if the medium of a copy is unknown. One query.
+    None if the medium of a copy is unknown. Two queries, more if copies share files.
     """
     items = plan.items.all() if artifacts is None else plan.items.filter(artifact__in=artifacts)
     unknown = Count("pk", filter=Q(storage_mj=None))
     rows = items.order_by().values_list("artifact").annotate(mj=Sum("storage_mj"), many=unknown)
+    sharing = defaultdict[int, list[tuple[int | None, int | None]]](list)
+    for freed in freed_space([plan]).values():
+        sharing[freed.artifact_id].append((freed.size_mj, freed.storage_mj))
     return {
-        artifact: None if unknown_count else _int_or_none(mj)
+        artifact: None if unknown_count else _reduced(mj, sharing.get(artifact, ()))
         for artifact, mj, unknown_count in rows
     }
 
@@ -116,6 +122,13 @@ def item_break_even(item: CleanupItem, storage_mj: Mapping[int, int | None]) -> 
     unknown.
     """
     return break_even(storage_mj[item.artifact_id], item.retrain_mj)
+
+
+def _reduced(total: int | None, parts: Iterable[tuple[int | None, int | None]]) -> int | None:
+    """Return a total after replacing amounts of it: (included amount, new amount)."""
+    if total is None:
+        return None
+    return int(total) - sum((before or 0) - (after or 0) for before, after in parts)
 
 
 def _int_or_none(value: int | None) -> int | None:

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.artifacts.choices import CopyState, Medium
-from apps.artifacts.models import Artifact, Copy
+from apps.artifacts.models import Artifact, Copy, SharedBytes
 from apps.artifacts.parsing import ArtifactRow, CopyRow, CopyStateRow
 from apps.core.intervals import datetime_to_us
 from apps.fleet.models import Node
@@ -53,6 +53,7 @@ class CopyRecorder:
             for copy in known_copies
             if copy.state not in _REMOVED_STATES
         }
+        self._sharing = {copy.location_key for copy in known_copies if copy.own_bytes is not None}
         self._fresh: dict[str, Copy] = {}
 
     def add(self, artifact: Artifact, rows: Sequence[CopyRow]) -> bool:
@@ -89,6 +90,16 @@ class CopyRecorder:
                 "hashed_us",
             ],
         )
+        replaced = [
+            key
+            for key in sorted(self._sharing & self._fresh.keys())
+            if self._before[key][0] != self._fresh[key].artifact.digest
+        ]
+        if replaced:
+            SharedBytes.objects.filter(
+                copy__lab=self._lab, copy__location_key__in=replaced
+            ).delete()
+            Copy.objects.filter(lab=self._lab, location_key__in=replaced).update(own_bytes=None)
 
     def _copy(self, artifact: Artifact, row: CopyRow) -> Copy:
         node = None if is_address(row.path) else self._node

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.permissions import caller, require
-from apps.assets.choices import RUNNING, ImportState
+from apps.assets.choices import RUNNING, EndOfLife, ImportState
 from apps.assets.models import RegisterImport
 from apps.assets.services.csv_import import assign_columns, confirm, import_of, upload
 from apps.assets.services.file_columns import Answers
@@ -128,6 +128,13 @@ class ImportLine(serializers.Serializer[Any]):
     is_default = serializers.BooleanField(help_text="the figure is the average of a category")
     bought_on = serializers.CharField()
     ended_on = serializers.CharField()
+    end_of_life = serializers.ChoiceField(choices=EndOfLife.choices, allow_blank=True, default="")
+    mass_g = serializers.IntegerField(
+        allow_null=True, default=None, help_text="mass at the end of life, null: unknown"
+    )
+    recipient = serializers.CharField(default="")
+    is_leased = serializers.BooleanField(default=False)
+    lessor = serializers.CharField(default="")
     price_ucurrency = serializers.IntegerField(allow_null=True)
     currency = serializers.CharField()
     owner = serializers.CharField()

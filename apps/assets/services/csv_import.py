@@ -4,7 +4,7 @@ none.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from django.urls import reverse
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, User
-from apps.assets.choices import REGISTERED, RUNNING, ChangeKind, ImportState
+from apps.assets.choices import REGISTERED, RUNNING, ChangeKind, EventKind, ImportState
 from apps.assets.import_progress import Report, ignore
 from apps.assets.models import Asset, LifecycleEvent, RegisterChange, RegisterImport
 from apps.assets.services.file_columns import (
@@ -33,6 +33,7 @@ from apps.assets.services.register_changes import apply_updates
 from apps.assets.services.validation import Draft
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
+from apps.assets.spreadsheets.line_parents import Key, generations, key_of, settled
 from apps.assets.spreadsheets.preview import (
     CHANGED,
     KNOWN,
@@ -40,8 +41,6 @@ from apps.assets.spreadsheets.preview import (
     WRONG,
     Reading,
     Row,
-    generations,
-    settled,
 )
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import FigureMethod
@@ -254,7 +253,8 @@ def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
     draft, known = row.draft, row.known
     embodied = known.embodied if known else None
     facts, opening = (draft.facts, draft.opening) if draft else (None, None)
-    ended = [day_in(entry.at_us, zone) for entry in draft.entries] if draft else []
+    ending = draft.entries[-1] if draft and draft.entries else None
+    is_leased = opening is not None and opening.kind == EventKind.LEASE
     return {
         "line": row.line,
         "outcome": row.outcome,
@@ -269,7 +269,12 @@ def row_payload(row: Row, zone: ZoneInfo) -> dict[str, Any]:
         "high_ug": embodied.high_ug if embodied else None,
         "why": known.why if known else "",
         "bought_on": day_in(opening.at_us, zone) if opening else "",
-        "ended_on": ended[-1] if ended else "",
+        "ended_on": day_in(ending.at_us, zone) if ending else "",
+        "end_of_life": ending.end_of_life if ending else "",
+        "mass_g": ending.mass_g if ending else None,
+        "recipient": ending.counterpart if ending else "",
+        "is_leased": is_leased,
+        "lessor": opening.counterpart if opening and is_leased else "",
         "price_ucurrency": facts.price_ucurrency if facts else None,
         "currency": facts.currency if facts else "",
         "owner": opening.project.slug if opening and opening.project else "",
@@ -354,6 +359,7 @@ def write(*, row: RegisterImport, by: User | None, now: int, report: Report = ig
         locked_import = RegisterImport.objects.select_for_update().get(pk=row.pk)
         if locked_import.state in REGISTERED:
             raise Conflict("This import is already registered.", hint="Reload the page.")
+        _check_serials(row.lab, rows)
         registered = _written(row.lab, rows, by, now, report)
         report(2, 0, 1)
         changed = _changed(row, rows, registered, by, now)
@@ -381,29 +387,45 @@ def write(*, row: RegisterImport, by: User | None, now: int, report: Report = ig
     return number
 
 
+def _check_serials(lab: Lab, rows: Sequence[Row]) -> None:
+    """Raise Conflict if another import registered one of the new rows since they were read. Imports
+    of a lab wait for each other here.
+    """
+    Lab.objects.select_for_update(no_key=True).get(pk=lab.pk)
+    serials = [row.draft.facts.serial for row in rows if row.outcome == NEW and row.draft]
+    for start in range(0, len(serials), CHUNK):
+        part = [serial for serial in serials[start : start + CHUNK] if serial]
+        twice = Asset.objects.filter(lab=lab, serial__in=part).values_list("serial", flat=True)
+        if serial := twice.first():
+            raise Conflict(
+                f"The serial number {serial[:60]!r} was registered since the file was read.",
+                field="serial",
+                hint="Confirm the import again: the row is known then.",
+            )
+
+
 def _changed(
     row: RegisterImport,
     rows: Sequence[Row],
-    registered: Sequence[tuple[Row, Asset]],
+    registered: Mapping[Key, Asset],
     by: User | None,
     now: int,
 ) -> int:
     """Change the registered assets that the file changes, and save what was done to each asset.
     Return the number of changed ones.
     """
-    by_line = {each.line: each for each in rows}
+    by_key = {key_of(each): each for each in rows}
     changes = [
         RegisterChange(
             lab=row.lab,
             register_import=row,
             asset=asset,
             kind=ChangeKind.REGISTERED,
-            values=new.values or {},
+            values=by_key[key].values or {},
             recorded_us=now,
         )
-        for new, asset in registered
+        for key, asset in registered.items()
     ]
-    machines = {new.line: asset for new, asset in registered}
     events = _events_of([change.asset_id for change in changes])
     for change in changes:
         change.events = events[change.asset_id]
@@ -413,7 +435,9 @@ def _changed(
             continue
         update, line = each.update, each.parent_line
         if line is not None:
-            machine = machines.get(line) or Asset.objects.get(pk=by_line[line].asset_id or 0)
+            machine = registered.get((line, 0)) or Asset.objects.get(
+                pk=by_key[line, 0].asset_id or 0
+            )
             opening = replace(update.draft.opening, parent=machine)
             update = replace(update, draft=replace(update.draft, opening=opening))
         updates.append(update)
@@ -434,8 +458,8 @@ def _events_of(asset_ids: Sequence[int]) -> dict[int, list[int]]:
 
 def _written(
     lab: Lab, rows: Sequence[Row], by: User | None, now: int, report: Report
-) -> list[tuple[Row, Asset]]:
-    """Register the new rows. Return each with its asset: a line with a quantity is several rows."""
+) -> dict[Key, Asset]:
+    """Register the new rows. Return the assets by line and item."""
     levels = generations(rows)
     parents = {row.parent_line for row in rows if row.parent_line is not None}
     here: dict[int, Asset] = {}
@@ -446,15 +470,15 @@ def _written(
     }
     for asset in Asset.objects.filter(lab=lab, pk__in=set(existing_parents.values())):
         here.update({line: asset for line, pk in existing_parents.items() if pk == asset.pk})
-    registered: list[tuple[Row, Asset]] = []
+    registered: dict[Key, Asset] = {}
     for level in levels:
         for start in range(0, len(level), CHUNK):
             part = level[start : start + CHUNK]
             written = write_drafts(lab, [_built_in(row, here) for row in part], by, now)
-            pairs = list(zip(part, written, strict=True))
-            registered += pairs
+            assets = dict(zip(map(key_of, part), written, strict=True))
+            registered.update(assets)
             report(1, len(registered), len(rows))
-            here.update({row.line: asset for row, asset in pairs if row.line in parents})
+            here.update({line: assets[line, item] for line, item in assets if line in parents})
     return registered
 
 

@@ -221,6 +221,15 @@ def _reversed(
     return row
 
 
+def last_reversal(event: LifecycleEvent) -> LifecycleEvent:
+    """Return what ends an active event when it is reversed: the last reversal of its chain if an
+    undo restored it, else the event itself.
+    """
+    while (reversal := LifecycleEvent.objects.filter(reverses=event).first()) is not None:
+        event = reversal
+    return event
+
+
 @transaction.atomic
 def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     """Reverse the purchase of an asset and record it again. All charges are recalculated."""
@@ -235,7 +244,7 @@ def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) ->
         asset=asset,
         kind=EventKind.REVERSAL,
         hour=first.hour,
-        reverses=first,
+        reverses=last_reversal(first),
         recorded_us=now,
         recorded_by=by,
     )

@@ -23,10 +23,10 @@ from apps.fleet.choices import CURRENCIES
 
 EXAMPLES = 3  # cells shown of each column
 _EXAMPLE_LETTERS = 60
-_DATES = frozenset({"bought_on", "in_use_since", "ended_on", "retired_on", "disposed_on"}) | {
-    "warranty_until"
-}
-_NUMBERS = frozenset({"price", "capacity", "capacity_tb", "capacity_gb"})
+_DATES = frozenset(
+    {"bought_on", "in_use_since", "ended_on", "retired_on", "disposed_on", "warranty_until"}
+) | {"lease_start", "lease_end"}
+_NUMBERS = frozenset({"price", "capacity", "capacity_tb", "capacity_gb", "mass_kg", "mass_g"})
 _NAMING = ("name", "model", "tag", "serial")
 
 

@@ -36,9 +36,10 @@ def drafted_rows(
         raise InvalidInput(
             "The first event must be a purchase.", field="kind", hint="Use purchase or second_hand."
         )
-    entries = [draft.opening, *draft.entries]
-    if draft.deployed_us is not None:
+    entries = [draft.opening]
+    if draft.deployed_us is not None:  # before an end of the same hour
         entries.append(Entry(EventKind.DEPLOY, draft.deployed_us))
+    entries.extend(draft.entries)
     rows = [event_row(asset, checked_entry(lab, entry, now), by, now) for entry in entries]
     rows.sort(key=lambda row: row.hour)  # stable: events of one hour keep their order
     reason = lifecycle.wrong([replace(as_event(row)[0], id=i) for i, row in enumerate(rows)])

@@ -26,6 +26,7 @@ from apps.assets.services.register_values import (
     values_of_draft,
 )
 from apps.assets.services.validation import Draft, Facts, checked_entry, checked_facts, event_row
+from apps.assets.treatment import default_emissions
 from apps.core.database.bulk_writes import update_columns
 from apps.core.errors import Conflict
 
@@ -60,9 +61,18 @@ _EVENT_COLUMNS = (
     "mass_g",
     *_EMBODIED_COLUMNS,
 )
+_DISPOSAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "disposed_on": ("hour",),
+    "end_of_life": ("end_of_life",),
+    "mass": ("mass_g",),
+    "recipient": ("counterpart",),
+    "end_of_life_emissions": _EMBODIED_COLUMNS,
+}
 _OPENING_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "bought_on": ("hour",),
     "second_hand": ("kind",),
+    "leased": ("kind", "counterpart"),
+    "lessor": ("counterpart",),
     "life_years": ("life_hours",),
     "amortisation": ("amortisation",),
     "owner": ("project_id",),
@@ -84,6 +94,9 @@ class RegisterUpdate:
     @property
     def fields(self) -> frozenset[str]:
         return frozenset(difference.field for difference in self.differences)
+
+    def with_value(self, name: str, value: str) -> "RegisterUpdate":
+        return replace(self, values={**self.values, name: value})
 
 
 def last_values(lab: Lab) -> dict[int, Values]:
@@ -113,18 +126,18 @@ class RegisteredAssets:
             assets = Asset.objects.select_related("lab", "model").in_bulk(
                 {asset_id, *self.expected}
             )
-            events = active_events_of(list(assets))
-            self._read.update({pk: (asset, events[pk]) for pk, asset in assets.items()})
+            events = events_of(list(assets))
+            self._read.update({pk: (asset, active_of(events[pk])) for pk, asset in assets.items()})
         return self._read[asset_id]
 
 
-def active_events_of(asset_ids: Sequence[int]) -> dict[int, list[LifecycleEvent]]:
-    """Return the active events of each asset in order of time."""
+def events_of(asset_ids: Sequence[int]) -> dict[int, list[LifecycleEvent]]:
+    """Return all events of each asset, reversed ones and reversals too."""
     rows: dict[int, list[LifecycleEvent]] = {pk: [] for pk in asset_ids}
     events = LifecycleEvent.objects.filter(asset_id__in=asset_ids)
     for row in events.select_related("project", "parent", "site").order_by("pk"):
         rows[row.asset_id].append(row)
-    return {pk: active_of(events) for pk, events in rows.items()}
+    return rows
 
 
 def active_of(rows: Sequence[LifecycleEvent]) -> list[LifecycleEvent]:
@@ -184,15 +197,15 @@ def _applied(
 ) -> list[RegisterChange]:
     ids = [update.asset_id for update in updates]
     assets = Asset.objects.select_related("lab", "model").in_bulk(ids)
-    events_by_asset = active_events_of(ids)
+    events_by_asset = events_of(ids)
     new_rows: list[LifecycleEvent] = []
     changes = []
     for update in updates:
         asset, events = assets[update.asset_id], events_by_asset[update.asset_id]
         before, after = _change_facts(asset, update)
-        reversed_events, new_events = _new_events(asset, events, update, by, now)
+        reversed_events, new_events = _new_events(asset, active_of(events), update, by, now)
         own = [
-            *(_reversal(event, by, now) for event in reversed_events),
+            *(_reversal(_last_of_chain(event, events), by, now) for event in reversed_events),
             *(event for event in new_events),
         ]
         new_rows += own
@@ -215,6 +228,14 @@ def _applied(
     columns = sorted({name for change, _ in changes for name in change.after})
     update_columns(list(assets.values()), [*DERIVED, *columns])
     return [change for change, _ in changes]
+
+
+def _last_of_chain(event: LifecycleEvent, events: Sequence[LifecycleEvent]) -> LifecycleEvent:
+    """Return what ends an active event when it is reversed (events.last_reversal)."""
+    reversals = {row.reverses_id: row for row in events if row.reverses_id}
+    while event.pk in reversals:
+        event = reversals[event.pk]
+    return event
 
 
 def _reversal(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:
@@ -304,14 +325,20 @@ def _new_events(
         removed.append(opening)
         new.append(row)
     for field, kind in DATED.items():
-        if field not in fields:
+        columns = _DISPOSAL_COLUMNS if kind == EventKind.DISPOSE else {field: ("hour",)}
+        if not fields & set(columns):
             continue
         stated = event_row(asset, checked_entry(asset.lab, dated_entry(draft, kind), now), by, now)
         current = next((event for event in events if event.kind == kind), None)
         if current is not None:
             removed.append(current)
             copy = _copied(current, by, now)
-            copy.hour = stated.hour
+            for name in fields & set(columns):
+                for column in columns[name]:
+                    setattr(copy, column, getattr(stated, column))
+            if "end_of_life_emissions" not in fields and has_default_emissions(current):
+                defaults = default_emissions(copy.end_of_life, copy.mass_g)
+                copy.total_ug, copy.source = defaults
             stated = copy
         new.append(stated)
     if removed or new:
@@ -325,6 +352,12 @@ def _new_events(
         if reason:
             raise Conflict(reason, hint="Correct the dates of this line.")
     return removed, new
+
+
+def has_default_emissions(disposal: LifecycleEvent) -> bool:
+    """Return whether nobody entered the emissions of an end of life."""
+    defaults = default_emissions(disposal.end_of_life, disposal.mass_g)
+    return disposal.total_ug is None or (disposal.total_ug, disposal.source) == defaults
 
 
 def _copied(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:

@@ -27,17 +27,33 @@ CELLS: Mapping[str, tuple[str, ...]] = {
     "note": ("note", "model"),
     "order_number": ("order_number",),
     "contact": ("contact",),
-    "bought_on": ("bought_on",),
+    "bought_on": ("bought_on", "lease_start"),
     "second_hand": ("second_hand",),
+    "leased": ("leased", "lessor", "lease_start", "lease_end"),
+    "lessor": ("lessor",),
     "life_years": ("life_years",),
     "amortisation": ("amortisation",),
     "owner": ("owner",),
     "site": ("site",),
     "parent": ("parent",),
     "in_use_since": ("in_use_since", "status"),
-    "retired_on": ("retired_on",),
-    "disposed_on": ("disposed_on",),
-    "embodied": ("embodied_kg", "model", "capacity_tb", "second_hand"),
+    "retired_on": ("retired_on", "ended_on"),
+    "disposed_on": ("disposed_on", "ended_on", "lease_end"),
+    "end_of_life": ("end_of_life", "status", "lease_end"),
+    "mass": ("mass_kg", "mass_g"),
+    "recipient": ("recipient",),
+    "end_of_life_emissions": ("end_of_life_kg", "end_of_life_source"),
+    "embodied": (
+        "embodied_kg",
+        "model",
+        "manufacturer",
+        "category",
+        "kind",
+        "capacity",
+        "capacity_tb",
+        "capacity_gb",
+        "second_hand",
+    ),
 }
 FACTS = (
     "name",
@@ -55,6 +71,8 @@ FACTS = (
 OPENING_VALUES = (
     "bought_on",
     "second_hand",
+    "leased",
+    "lessor",
     "life_years",
     "amortisation",
     "owner",
@@ -62,6 +80,7 @@ OPENING_VALUES = (
     "parent",
     "embodied",
 )
+DISPOSAL_VALUES = ("end_of_life", "mass", "recipient", "end_of_life_emissions")
 DATED = {
     "in_use_since": EventKind.DEPLOY,
     "retired_on": EventKind.RETIRE,
@@ -82,6 +101,8 @@ _FIGURE_CELLS = (
     "embodied_transport_kg",
     "embodied_end_of_life_kg",
     "embodied_includes_end_of_life",
+    "capacity",
+    "capacity_gb",
 )
 _FIGURE = "figure_cells"
 
@@ -102,12 +123,13 @@ def values_of_draft(draft: Draft, cells: Mapping[str, str]) -> Values:
     """Return the values of a line of a file. ``cells``: its columns."""
     facts, opening = draft.facts, draft.opening
     dates = {entry.kind: entry.at_us for entry in draft.entries}
+    disposal = next((entry for entry in draft.entries if entry.kind == EventKind.DISPOSE), None)
     if draft.deployed_us is not None:
         dates[EventKind.DEPLOY] = draft.deployed_us
     return {
         **_fact_values(facts),
         "bought_on": _hour_text(hour_of(opening.at_us)),
-        "second_hand": _yes(opening.kind == EventKind.SECOND_HAND),
+        **_kind_values(opening),
         "life_years": _years(opening.life_hours),
         "amortisation": opening.amortisation or Amortisation.LINEAR,
         "owner": opening.project.slug if opening.project else "",
@@ -118,8 +140,22 @@ def values_of_draft(draft: Draft, cells: Mapping[str, str]) -> Values:
             field: _hour_text(hour_of(dates[kind])) if kind in dates else ""
             for field, kind in DATED.items()
         },
+        **_disposal_values(disposal, disposal.embodied if disposal else None),
         _FIGURE: "\x1f".join(cells.get(name, "") for name in _FIGURE_CELLS),
     }
+
+
+def figure_cells(values: Values) -> dict[str, str]:
+    """Return the cells of a line that decide its figure, without empty ones."""
+    texts = values.get(_FIGURE, "").split("\x1f")
+    return {field: text for field, text in zip(_FIGURE_CELLS, texts, strict=False) if text}
+
+
+def with_product(cells: Mapping[str, str], draft: Draft) -> Mapping[str, str]:
+    """Return the cells of a line with its name as the model, if the model was found by it."""
+    if cells.get("model") or draft.facts.model is None or not cells.get("name"):
+        return cells
+    return {**cells, "model": cells["name"]}
 
 
 def values_of_asset(asset: Asset, events: Sequence[LifecycleEvent]) -> Values:
@@ -127,10 +163,12 @@ def values_of_asset(asset: Asset, events: Sequence[LifecycleEvent]) -> Values:
     opening = next(event for event in events if event.kind in OPENING)
     hours = {event.kind: event.hour for event in reversed(events)}
     parent = opening.parent
+    disposal = next((event for event in events if event.kind == EventKind.DISPOSE), None)
+    is_unknown = disposal is None or disposal.total_ug is None
     return {
         **_fact_values(asset),
         "bought_on": _hour_text(opening.hour),
-        "second_hand": _yes(opening.kind == EventKind.SECOND_HAND),
+        **_kind_values(opening),
         "life_years": _years(opening.life_hours),
         "amortisation": opening.amortisation or Amortisation.LINEAR,
         "owner": opening.project.slug if opening.project else "",
@@ -140,6 +178,7 @@ def values_of_asset(asset: Asset, events: Sequence[LifecycleEvent]) -> Values:
         **{
             field: _hour_text(hours[kind]) if kind in hours else "" for field, kind in DATED.items()
         },
+        **_disposal_values(disposal, None if is_unknown else disposal),
     }
 
 
@@ -158,7 +197,7 @@ def changed_fields(
         # Without an earlier import, only a stated figure is compared, not that of the catalogue.
         return frozenset(stated if cells.get("embodied_kg") else stated - {"embodied"})
     changed = {field for field in stated if values[field] != baseline.get(field)}
-    if values[_FIGURE] == baseline.get(_FIGURE):
+    if figure_cells(values) == figure_cells(baseline):
         changed.discard("embodied")  # the catalogue changed, not the file
     return frozenset(changed)
 
@@ -174,6 +213,8 @@ def differences(
     the current one.
     """
     known_parents = {parent.tag, parent.name} if parent else {""}
+    if not current["disposed_on"] and "disposed_on" not in fields:  # somebody reversed it
+        fields = set(fields) - set(DISPOSAL_VALUES)
     return [
         Difference(field, *(_local(field, each[field], zone) for each in (current, values)))
         for field in CELLS
@@ -189,6 +230,30 @@ def _fact_values(facts: Any) -> Values:
         **{name: str(getattr(facts, name) or "") for name in FACTS if name != "model"},
         "model": facts.model.name if facts.model else "",
         "price": "" if price is None else f"{_decimal(price, 6)} {facts.currency}",
+    }
+
+
+def _kind_values(opening: Entry | LifecycleEvent) -> Values:
+    is_leased = opening.kind == EventKind.LEASE
+    return {
+        "second_hand": _yes(opening.kind == EventKind.SECOND_HAND),
+        "leased": _yes(is_leased),
+        "lessor": opening.counterpart if is_leased else "",
+    }
+
+
+def _disposal_values(
+    disposal: Entry | LifecycleEvent | None, emissions: Embodied | LifecycleEvent | None
+) -> Values:
+    """Return the values of a disposal. ``emissions``: of its end of life, None: not stated."""
+    if disposal is None:
+        return dict.fromkeys(DISPOSAL_VALUES, "")
+    mass_g = disposal.mass_g
+    return {
+        "end_of_life": disposal.end_of_life.replace("_", " "),
+        "mass": "" if mass_g is None else f"{_decimal(mass_g, 3)} kg",
+        "recipient": disposal.counterpart,
+        "end_of_life_emissions": _embodied_text(emissions) if emissions else "",
     }
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Lab, Project, User
 from apps.assets.choices import OPENING, Amortisation, EndOfLife, EventKind, PartsAction
 from apps.assets.models import Asset, LifecycleEvent
-from apps.assets.treatment import treatment_of, treatment_ug
+from apps.assets.treatment import default_emissions
 from apps.catalog.choices import FigureUnit, HardwareKind
 from apps.catalog.models import EmbodiedFigure, HardwareModel
 from apps.catalog.selectors import best_figure, model_of
@@ -323,11 +323,10 @@ def with_default_treatment(entry: Entry) -> Entry:
 
     An entered value has precedence. Without a mass or a published factor it stays without one.
     """
-    treatment = treatment_of(entry.end_of_life)
-    if entry.embodied is not None or treatment is None or entry.mass_g is None:
+    total_ug, source = default_emissions(entry.end_of_life, entry.mass_g)
+    if entry.embodied is not None or total_ug is None:
         return entry
-    total_ug = treatment_ug(treatment, entry.mass_g)
-    return replace(entry, embodied=Embodied(total_ug, source=treatment.source))
+    return replace(entry, embodied=Embodied(total_ug, source=source))
 
 
 def closing_entries(
@@ -338,22 +337,28 @@ def closing_entries(
     mass_g: int | None = None,
     counterpart: str = "",
     evidence: str = "",
+    embodied: Embodied | None = None,
+    note: str = "",
 ) -> tuple[Entry, ...]:
     """Return the events that end the life of an asset, for :class:`Draft`.
 
     For registers of hardware that is retired, sold or stolen already. ``retired_us``: it was taken
-    out of use. ``ended_us``: it left the lab, as ``end_of_life`` (EndOfLife) says.
+    out of use. ``ended_us``: it left the lab, as ``end_of_life`` (EndOfLife) says. ``embodied``:
+    emissions of the end of life, None: the default. ``note``: of the last event.
     """
     entries = []
     if retired_us is not None:
-        entries.append(Entry(EventKind.RETIRE, retired_us))
+        retired_note = note if ended_us is None else ""
+        entries.append(Entry(EventKind.RETIRE, retired_us, note=retired_note))
     if ended_us is not None:
         entries.append(
             Entry(
                 EventKind.DISPOSE,
                 ended_us,
+                embodied=embodied,
                 counterpart=counterpart,
                 evidence=evidence,
+                note=note,
                 end_of_life=end_of_life,
                 mass_g=mass_g,
             )

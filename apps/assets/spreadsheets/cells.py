@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
-from apps.assets.spreadsheets.notation import DAY_FIRST, MONTH_FIRST
+from apps.assets.spreadsheets.notation import DAY_FIRST, MONTH_FIRST, is_year_first
 from apps.core.csv_cells import is_guarded, unguard
 from apps.core.errors import InvalidInput
 from apps.core.units import UG_PER_KG, US_PER_HOUR
@@ -45,6 +45,8 @@ def _numeric_day(parts: re.Match[str], text: str, field: str, order: str) -> dat
     first, second, year = int(parts[1]), int(parts[3]), int(parts[4])
     if len(parts[4]) == 2:
         year += 1900 if year >= _CENTURY else 2000
+    if not order and is_year_first(parts):
+        raise InvalidInput(f"{text[:30]!r} can be read two ways.", field=field, hint=_ORDER)
     if parts[2] == "." or second == first or (first > 12 >= second and order != MONTH_FIRST):
         return date(year, second, first)
     if second > 12 >= first and order != DAY_FIRST:
@@ -97,11 +99,19 @@ def price_of(text: str, field: str, *, strict: bool, decimal: str = "") -> int:
     return int(_decimal(plain, field, "a price", hint) * MILLION)
 
 
+# One number, with a currency or "per item" around it, and the dash of whole amounts ("1.234,-").
+_AMOUNT = re.compile(r"[^\d-]*(-?\d(?:[\d.,]|['’\s](?=\d))*?)(?:[.,][-–—]+)?(?:\s*[^\d\s-][^\d]*)?")
+_MULTIPLE = re.compile(r"\d\s*(k|m|t|mio|mill?|tsd|mrd|bn)\b|%", re.IGNORECASE)
+
+
 def _money(text: str, field: str, decimal: str = "") -> str:
     """Return an amount with a dot as decimal sign. Without ``decimal``, 1,500 and 1.500 are
     refused.
     """
-    bare = re.sub(r"[^\d.,-]", "", text)
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or _MULTIPLE.search(text):
+        raise InvalidInput(f"{text[:30]!r} is not a price.", field=field, hint="Write 1234.50.")
+    bare = re.sub(r"['’\s]", "", match[1])
     signs = re.findall("[.,]", bare)
     if len(signs) == 1 and re.fullmatch(r"\d{1,3}[.,]\d{3}", bare):
         if not decimal:
@@ -115,6 +125,9 @@ def _money(text: str, field: str, decimal: str = "") -> str:
     whole, _, rest = bare.rpartition(last)
     if signs.count(last) > 1:  # 1.234.567: all of them separate thousands
         whole, rest = bare, ""
+    groups = re.split("[.,]", whole)[1:]
+    if any(len(group) != 3 for group in groups):
+        raise InvalidInput(f"{text[:30]!r} is not a price.", field=field, hint="Write 1234.50.")
     return f"{re.sub('[.,]', '', whole)}.{rest or 0}"
 
 
@@ -147,12 +160,33 @@ def gigabytes_of(text: str, field: str) -> int:
     return round(_decimal(text, field, "a capacity", "Write terabytes, as 3.84.") * 1000)
 
 
+_MASS = re.compile(r"([0-9][0-9.,' \u00a0]*?)[ \u00a0]?(kg|g|t)?", re.IGNORECASE)
+_GRAMS = {"g": 1, "kg": 1000, "t": MILLION}
+
+
+def mass_g_of(text: str, field: str, *, strict: bool, unit: str = "kg", decimal: str = "") -> int:
+    """Return a mass in whole grams: a number in ``unit``, or with its unit ("12,5 kg").
+
+    ``strict``: for our own columns, a number with a dot. ``decimal``: the decimal sign of the file.
+    """
+    hint = "Write kilograms above 0, as 12.5."
+    match = None if strict else _MASS.fullmatch(text)
+    if not strict and match is None:
+        raise InvalidInput(f"{text[:30]!r} is not a mass.", field=field, hint=hint)
+    number = _money(match[1], field, decimal) if match else text
+    unit = (match[2] or unit).lower() if match else unit
+    mass_g = int(_decimal(number, field, "a mass", hint) * _GRAMS[unit] + Decimal("0.5"))
+    if not mass_g:
+        raise InvalidInput("The mass is 0.", field=field, hint=hint)
+    return mass_g
+
+
 def capacity_of(text: str, field: str, unit: str) -> int:
     """Return a capacity in GB: with its unit ("3,84 TB"), or a number in ``unit`` ('' none)."""
     hint = "Write the number with its unit, as 3.84 TB or 960 GB."
     named = text if re.search(r"[a-z]", text, re.IGNORECASE) else f"{text} {unit}"
     capacity = capacity_in(named.replace("\u00a0", " "))
-    if capacity is None:
+    if capacity is None or text.startswith("-"):
         raise InvalidInput(f"{text[:30]!r} is not a capacity.", field=field, hint=hint)
     return capacity
 
@@ -185,14 +219,8 @@ def without_capacity(text: str) -> str:
 
 
 _YES_NO = {
-    "yes": True,
-    "y": True,
-    "true": True,
-    "1": True,
-    "no": False,
-    "n": False,
-    "false": False,
-    "0": False,
+    **dict.fromkeys(("yes", "y", "true", "1", "ja", "j", "oui", "si", "sí"), True),
+    **dict.fromkeys(("no", "n", "false", "0", "nein", "non"), False),
 }
 
 
@@ -249,7 +277,8 @@ def quantity_of(text: str) -> int:
     """Return the number of items of a line. Raises InvalidInput."""
     bare = re.sub(r"[.,]0+\Z", "", text.strip())
     hint = f"Write a whole number from 0 to {MOST_ITEMS}."
-    if not re.fullmatch(r"[0-9]{1,6}", bare) or int(bare) > MOST_ITEMS:
+    is_unclear = re.search(r"[.,]000\Z", text.strip())  # one item, or a thousand
+    if is_unclear or not re.fullmatch(r"[0-9]{1,6}", bare) or int(bare) > MOST_ITEMS:
         raise InvalidInput(f"{text[:30]!r} is not a quantity.", field="quantity", hint=hint)
     return int(bare)
 

@@ -1,7 +1,8 @@
 """The register as CSV. :mod:`apps.assets.spreadsheets.preview` reads the same assets from it.
 
-The file contains facts, purchase, embodied carbon in parts, start of use, and end of life. It does
-not contain past moves, loans and transfers: owner and site are the current ones.
+The file contains facts, purchase or lease, embodied carbon in parts, start of use, and end of
+life with its kind, mass and entered emissions. It does not contain past moves, loans and
+transfers: owner and site are the current ones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,12 +15,14 @@ from apps.assets.choices import OPENING, EventKind
 from apps.assets.lifecycle import active_events
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.charges import as_event
+from apps.assets.services.register_changes import has_default_emissions
 from apps.assets.spreadsheets.cells import HOURS_PER_YEAR, MILLION
 from apps.assets.spreadsheets.formats import OWN
 from apps.assets.spreadsheets.rows import UNKNOWN
 from apps.core.units import UG_PER_KG
 
 CHUNK = 500
+_G_PER_KG = 1000
 _YES_NO = {True: "yes", False: "no", None: ""}
 
 
@@ -76,18 +79,24 @@ def _asset_cells(asset: Asset, life: list[LifecycleEvent]) -> dict[str, str]:
 
 def _of_event(event: LifecycleEvent) -> dict[str, str]:
     if event.kind in OPENING:
+        is_leased = event.kind == EventKind.LEASE
         return {
             "bought_on": _utc(event.hour),
             "life_years": _years(event.life_hours),
             "amortisation": event.amortisation,
             "second_hand": "yes" if event.kind == EventKind.SECOND_HAND else "",
+            **({"leased": "yes", "lessor": event.counterpart} if is_leased else {}),
             **_embodied(event),
         }
-    names = {
-        EventKind.DEPLOY: "in_use_since",
-        EventKind.RETIRE: "retired_on",
-        EventKind.DISPOSE: "disposed_on",
-    }
+    if event.kind == EventKind.DISPOSE:
+        return {
+            "disposed_on": _utc(event.hour),
+            "end_of_life": event.end_of_life,
+            "mass_kg": _plain(event.mass_g, _G_PER_KG),
+            "recipient": event.counterpart,
+            **_end_of_life_emissions(event),
+        }
+    names = {EventKind.DEPLOY: "in_use_since", EventKind.RETIRE: "retired_on"}
     name = names.get(EventKind(event.kind))
     return {name: _utc(event.hour)} if name else {}
 
@@ -103,6 +112,16 @@ def _embodied(event: LifecycleEvent) -> dict[str, str]:
         **{
             f"embodied_{part}_kg": _plain(getattr(event, f"{part}_ug"), UG_PER_KG) for part in parts
         },
+    }
+
+
+def _end_of_life_emissions(disposal: LifecycleEvent) -> dict[str, str]:
+    """Return emissions that somebody entered. The default follows from the other columns."""
+    if has_default_emissions(disposal):
+        return {}
+    return {
+        "end_of_life_kg": _plain(disposal.total_ug, UG_PER_KG),
+        "end_of_life_source": disposal.source,
     }
 
 

@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from apps.assets.choices import EventKind
 from apps.assets.spreadsheets.headings import Column, columns_of, guess, guesses, plain
 from apps.core.errors import InvalidInput
 from apps.fleet.choices import CURRENCIES
@@ -24,7 +23,8 @@ OWN = (
     "capacity_tb", "embodied_kg", "embodied_low_kg", "embodied_high_kg", "embodied_source",
     "embodied_manufacture_kg", "embodied_transport_kg", "embodied_end_of_life_kg",
     "embodied_includes_end_of_life", "second_hand", "amortisation", "retired_on", "disposed_on",
-    "order_number", "contact",
+    "end_of_life", "mass_kg", "recipient", "end_of_life_kg", "end_of_life_source", "leased",
+    "lessor", "order_number", "contact",
 )  # fmt: skip
 OWN_COLUMNS = "own columns"
 _NETBOX = {
@@ -70,7 +70,10 @@ _GLPI_FINANCIAL = re.compile(
 _FURTHER = {
     "bought_on", "price", "currency", "ended_on", "in_use_since", "supplier", "quantity",
     "warranty_until", "capacity", "capacity_tb", "capacity_gb", "life_years", "embodied_kg",
+    "end_of_life", "mass_kg", "mass_g", "recipient", "leased", "lessor", "lease_start", "lease_end",
 }  # fmt: skip
+# A custom field "End of life" usually contains the date on which support by the maker ends.
+_TWO_MEANINGS = {"end_of_life"}
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,8 @@ def _known_fields(
 ) -> list[str]:
     fields = [known.get(_GLPI_FINANCIAL.sub("", name), "") for name in names]
     for position, column in enumerate(columns):
-        further = guess(_GLPI_FINANCIAL.sub("", plain(column.heading)))
+        heading = _GLPI_FINANCIAL.sub("", plain(column.heading))
+        further = "" if heading in _TWO_MEANINGS else guess(heading)
         if not fields[position] and further in _FURTHER and further not in fields:
             fields[position] = further
     return fields
@@ -186,64 +190,3 @@ def heading_score(cells: Sequence[str]) -> int:
     """Return how many of a line's cells are headings that are known here."""
     known = {heading for names in _KNOWN.values() for heading in names} | set(OWN)
     return sum(plain(cell) in known or bool(guess(cell)) for cell in cells if cell.strip())
-
-
-_IN_USE = {
-    "active", "deployed", "in use", "deployable deployed", "in production", "in betrieb",
-    "in benutzung", "in verwendung", "im einsatz", "aktiv", "en service", "en production", "actif",
-    "utilise", "en uso", "activo", "en servicio",
-}  # fmt: skip
-_STOCK = {
-    "", "in stock", "inventory", "planned", "staged", "offline", "failed", "ready to deploy",
-    "pending", "undeployable", "deployable", "requestable", "lager", "auf lager", "im lager",
-    "reserve", "en stock", "en reserve", "en almacen", "almacen", "disponible",
-}  # fmt: skip
-# Words of the end of a life, with the event that they are where the file has its date.
-_ENDED = {
-    "archived": EventKind.RETIRE, "decommissioning": EventKind.RETIRE,
-    "decommissioned": EventKind.RETIRE, "retired": EventKind.RETIRE, "broken": EventKind.RETIRE,
-    "out of service": EventKind.RETIRE, "ausgemustert": EventKind.RETIRE,
-    "ausgesondert": EventKind.RETIRE, "ausser betrieb": EventKind.RETIRE,
-    "hors service": EventKind.RETIRE, "reforme": EventKind.RETIRE, "retire": EventKind.RETIRE,
-    "retirado": EventKind.RETIRE, "dado de baja": EventKind.RETIRE, "de baja": EventKind.RETIRE,
-    "disposed": EventKind.DISPOSE, "scrapped": EventKind.DISPOSE, "sold": EventKind.DISPOSE,
-    "lost": EventKind.DISPOSE, "stolen": EventKind.DISPOSE, "entsorgt": EventKind.DISPOSE,
-    "verschrottet": EventKind.DISPOSE, "verkauft": EventKind.DISPOSE,
-    "verloren": EventKind.DISPOSE, "gestohlen": EventKind.DISPOSE, "perdu": EventKind.DISPOSE,
-    "vole": EventKind.DISPOSE, "rebut": EventKind.DISPOSE, "perdido": EventKind.DISPOSE,
-    "robado": EventKind.DISPOSE, "desechado": EventKind.DISPOSE,
-}  # fmt: skip
-
-
-def _word_in(text: str, words: Sequence[str] | set[str] | Mapping[str, object]) -> str | None:
-    """Return the longest of ``words`` with which ``text`` begins."""
-    return next(
-        (
-            word
-            for word in sorted(words, key=len, reverse=True)
-            if text == word or (word and text.startswith(f"{word} "))
-        ),
-        None,
-    )
-
-
-def ending_of(status: str) -> EventKind | None:
-    """Return the event with which a life ends by its status, None if it has not ended."""
-    text = plain(status).replace("_", " ")
-    word = _word_in(text, _ENDED)
-    if word is None and text.endswith("archived"):
-        word = "archived"
-    return _ENDED[word] if word else None
-
-
-def state_of(status: str) -> str:
-    """Return "use", "over", "stock", or "unknown" for a status.
-
-    A status can contain more text ("Deployed to …").
-    """
-    text = plain(status).replace("_", " ")
-    if ending_of(status) is not None:
-        return "over"
-    if _word_in(text, _IN_USE) is not None or text.endswith("deployed"):
-        return "use"
-    return "stock" if _word_in(text, _STOCK) is not None else "unknown"

@@ -25,7 +25,11 @@ FIELDS = {
     "embodied_low_kg": "Embodied, low (kg)", "embodied_high_kg": "Embodied, high (kg)",
     "embodied_source": "Embodied, source", "embodied_manufacture_kg": "Manufacture (kg)",
     "embodied_transport_kg": "Transport (kg)", "embodied_end_of_life_kg": "End of life (kg)",
-    "embodied_includes_end_of_life": "Includes end of life",
+    "embodied_includes_end_of_life": "Includes end of life", "end_of_life": "Kind of end of life",
+    "mass_kg": "Mass (kg)", "mass_g": "Mass (g)", "recipient": "Recipient (buyer, recycler)",
+    "end_of_life_kg": "End-of-life emissions (kg)",
+    "end_of_life_source": "End-of-life emissions, source", "leased": "Leased (yes, no)",
+    "lessor": "Lessor", "lease_start": "Start of lease", "lease_end": "End of lease",
 }  # fmt: skip
 
 _HEADINGS = {
@@ -56,7 +60,29 @@ _HEADINGS = {
     " date_de_mise_en_service fecha_de_puesta_en_servicio",
     "ended_on": "ended_on disposal_date date_of_disposal decommission_date"
     " decommissioned_on ausgesondert_am ausgemustert_am abgang abgang_am abgangsdatum"
-    " aussonderung date_de_reforme date_de_sortie fecha_de_baja fecha_baja",
+    " aussonderung nutzungsende ende_der_nutzung end_of_use date_de_reforme date_de_sortie"
+    " fin_d_utilisation fecha_de_baja fecha_baja fecha_de_salida fin_de_uso",
+    "end_of_life": "kind_of_end type_of_end kind_of_disposal disposal_type disposal_method"
+    " method_of_disposal disposal_reason abgangsart art_des_abgangs abgangsgrund aussonderungsgrund"
+    " entsorgungsart verbleib motif_de_sortie mode_de_sortie type_de_sortie motif_de_reforme"
+    " motivo_de_baja tipo_de_baja causa_de_baja destino_final",
+    "mass_kg": "mass weight weight_kg gewicht gewicht_kg masse_kg poids poids_kg peso peso_kg masa"
+    " masa_kg",
+    "mass_g": "weight_g gewicht_g masse_g poids_g peso_g masa_g",
+    "recipient": "recipient buyer disposed_to sold_to donated_to empfanger kaufer entsorger"
+    " abgegeben_an verkauft_an acheteur acquereur repreneur destinataire comprador destinatario",
+    "leased": "lease leasing is_leased geleast ownership acquisition_type beschaffungsart"
+    " erwerbsart mode_d_acquisition type_d_acquisition en_leasing loue forma_de_adquisicion"
+    " tipo_de_adquisicion arrendado",
+    "lessor": "leasing_company lease_company leasinggeber leasinggesellschaft leasingfirma"
+    " leasingpartner vermieter bailleur loueur societe_de_leasing arrendador empresa_de_leasing",
+    "lease_start": "lease_start_date lease_from leasingbeginn leasing_beginn leasingstart"
+    " leasing_ab leasing_von debut_de_leasing debut_du_leasing debut_leasing debut_de_location"
+    " debut_du_credit_bail inicio_de_leasing inicio_del_leasing inicio_leasing"
+    " inicio_del_arrendamiento",
+    "lease_end": "lease_end_date lease_until lease_expires leasingende leasing_ende leasing_bis"
+    " fin_de_leasing fin_du_leasing fin_leasing fin_de_location fin_du_credit_bail fin_del_leasing"
+    " fin_del_arrendamiento vencimiento_del_leasing",
     "price": "price unit_price purchase_cost purchase_price cost price_per_item preis kaufpreis"
     " einzelpreis stuckpreis anschaffungspreis prix prix_unitaire prix_d_achat precio"
     " precio_unitario coste",
@@ -112,7 +138,10 @@ def guess(heading: str) -> str:
     whole = plain(heading)
     without_brackets = plain(re.sub(r"[(\[].*?[)\]]", "", heading))
     named = whole if whole in FIELDS else FIELD_BY_HEADING.get(whole)
-    return named or FIELD_BY_HEADING.get(without_brackets, "")
+    if named or without_brackets == whole:
+        return named or ""
+    field = FIELD_BY_HEADING.get(without_brackets, "")
+    return "" if field == "mass_kg" else field  # "Weight (lb)"
 
 
 def guesses(columns: Sequence[Column]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 DAY_FIRST, MONTH_FIRST = "dmy", "mdy"
 DATE_ORDERS = (DAY_FIRST, MONTH_FIRST)
 DECIMAL_SIGNS = (",", ".")
-_NUMERIC_DAY = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2})(?!\d)")
+_NUMERIC_DAY = re.compile(r"(\d{1,2})([/-])(\d{1,2})[/-](\d{4}|\d{2})(?!\d)")
 _TWO_WAYS = re.compile(r"\d{1,3}[.,]\d{3}")
 
 
@@ -36,6 +36,13 @@ def notation_of(dates: Iterable[str], numbers: Iterable[str]) -> Notation:
     return Notation(order, decimal, date_example, number_example)
 
 
+def is_year_first(parts: re.Match[str]) -> bool:
+    """Return whether a day can begin with its year: 23-04-13. ``parts``: number, sign, number,
+    number.
+    """
+    return parts[2] == "-" and len(parts[4]) == 2 and int(parts[1]) > 12 and int(parts[4]) <= 31
+
+
 def _date_order(texts: Iterable[str]) -> tuple[str, str]:
     orders: set[str] = set()
     example = ""
@@ -43,8 +50,10 @@ def _date_order(texts: Iterable[str]) -> tuple[str, str]:
         match = _NUMERIC_DAY.match(text)
         if match is None:
             continue
-        first, second = int(match[1]), int(match[2])
-        if first > 12 >= second:
+        first, second = int(match[1]), int(match[3])
+        if is_year_first(match):
+            example = example or text[:30]
+        elif first > 12 >= second:
             orders.add(DAY_FIRST)
         elif second > 12 >= first:
             orders.add(MONTH_FIRST)

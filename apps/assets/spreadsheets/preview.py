@@ -1,13 +1,13 @@
 """Preview the registration of a file: each line is new, known, left out, or wrong. Read-only."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from django.db.models import Q
 
 from apps.accounts.models import Lab
+from apps.assets.choices import AssetState
 from apps.assets.models import Asset
 from apps.assets.services.register import drafted_rows
 from apps.assets.services.register_changes import (
@@ -17,17 +17,25 @@ from apps.assets.services.register_changes import (
     compare,
     last_values,
 )
-from apps.assets.services.register_values import Values, values_of_draft
+from apps.assets.services.register_values import (
+    Values,
+    figure_cells,
+    values_of_draft,
+    with_product,
+)
 from apps.assets.services.validation import Draft
-from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.catalog_match import Known
 from apps.assets.spreadsheets.csv_reader import MAX_ROWS, Line, read_lines
-from apps.assets.spreadsheets.formats import Header, state_of
-from apps.assets.spreadsheets.rows import Drafter, Options, Remark
+from apps.assets.spreadsheets.formats import Header
+from apps.assets.spreadsheets.life_cells import Remark, has_end_date, is_over
+from apps.assets.spreadsheets.quantities import extra_things, is_several, things_of
+from apps.assets.spreadsheets.rows import Drafter, Options
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.core.units import US_PER_HOUR
 
+ITEMS = "items"  # value of a thing of a line that stands for several
+EXISTING = ~Q(state=AssetState.DISPOSED)
 NEW, KNOWN, CHANGED, LEFT_OUT, WRONG = "new", "known", "changed", "left_out", "wrong"
 
 
@@ -82,7 +90,7 @@ class Reading:
     def __init__(self, lab: Lab, text: str, options: Options, now: int) -> None:
         self._lab, self._text, self._options, self._now = lab, text, options, now
         self.header: Header = self._read()[0]
-        self._drafter = Drafter(lab, options, self.header)
+        self._drafter = Drafter(lab, options, self.header, now)
         self._tags: dict[str, int] = dict(
             Asset.objects.filter(lab=lab).exclude(tag="").values_list("tag", "pk")
         )
@@ -90,11 +98,14 @@ class Reading:
             Asset.objects.filter(lab=lab).exclude(serial="").values_list("serial", "pk")
         )
         self._values = last_values(lab)
+        self._items = {  # things of a line of an earlier import
+            tag: pk for tag, pk in self._tags.items() if ITEMS in self._values.get(pk, {})
+        }
         self._registered = RegisteredAssets()
         self._lines_by_key: dict[tuple[str, str], int] = {}
         self._named: dict[str, list[int]] = {}
         self._parents: dict[str, Asset | None] = {}
-        self._multiple: set[int] = set()  # lines that are several things
+        self._multiple: set[int] = set()  # named lines that are several things
         if "parent" in self.header.fields:
             self._name_lines()
 
@@ -125,11 +136,13 @@ class Reading:
         for line in self._read()[1]:
             for text in {line.cells.get("tag", ""), line.cells.get("name", "")} - {""}:
                 self._named.setdefault(text, []).append(line.number)
+            if self.header.foreign and is_several(line):
+                self._multiple.add(line.number)
 
     def _line_rows(self, line: Line) -> Iterator[Row]:
         """Yield a row for each thing of a line."""
         try:
-            things = things_of(line) if self.header.foreign and not line.wrong else [line]
+            things = self._things(line)
         except InvalidInput as error:
             yield Row(
                 line.number, WRONG, _name_of(line.cells), message=error.message,
@@ -140,8 +153,6 @@ class Reading:
             yield Row(
                 line.number, LEFT_OUT, _name_of(line.cells), message="skipped: its quantity is 0"
             )
-        if len(things) > 1:
-            self._multiple.add(line.number)
         for item, thing in enumerate(things, start=1):
             row = self._row(thing)
             if len(things) == 1:
@@ -151,7 +162,48 @@ class Reading:
             if row.outcome == NEW:
                 remarks = (Remark("quantity", f"{len(things)} of one line"), *remarks)
             name = row.name.removesuffix(f" {item}")
-            yield replace(row, name=name, item=item, items=len(things), remarks=remarks)
+            yield replace(
+                row,
+                name=name,
+                item=item,
+                items=len(things),
+                remarks=remarks,
+                values=row.values and {**row.values, ITEMS: str(len(things))},
+                update=row.update and row.update.with_value(ITEMS, str(len(things))),
+            )
+
+    def _things(self, line: Line) -> list[Line]:
+        """Return a line for each thing of a line. Raises InvalidInput for a wrong quantity."""
+        if not self.header.foreign or line.wrong:
+            return [line]
+        things = things_of(line)
+        tag = line.cells.get("tag", "")
+        if tag and things:
+            self._check_quantity(tag, things)
+        return things
+
+    def _check_quantity(self, tag: str, things: list[Line]) -> None:
+        """Raise InvalidInput if the register has the things of a line as another number of assets,
+        so that they would be counted twice.
+        """
+        number = len(things)
+        if number > 1 and tag in self._tags:
+            if all(thing.cells["tag"] in self._tags for thing in things):
+                return
+            raise InvalidInput(
+                f"The quantity is {number}, but {tag[:60]} is registered as one asset.",
+                field="quantity",
+                hint="Write the other ones on a line of their own, with another number.",
+            )
+        if number == 1 and tag in self._tags:
+            return
+        extra = extra_things(tag, number, self._items)
+        if extra and Asset.objects.filter(EXISTING, pk__in=extra.values()).exists():
+            raise InvalidInput(
+                f"The quantity is {number}, but {', '.join(list(extra)[:5])} are registered too.",
+                field="quantity",
+                hint="Record the disposal of those that left, or remove them.",
+            )
 
     def _row(self, line: Line) -> Row:
         cells, name = line.cells, _name_of(line.cells)
@@ -165,13 +217,8 @@ class Reading:
         asset_id = self._asset_id(cells)
         if asset_id is not None:
             return self._known(line, name, asset_id)
-        has_end = any(cells.get(field) for field in ("ended_on", "retired_on", "disposed_on"))
-        is_over = state_of(cells.get("status", "")) == "over"
-        if self.header.foreign and is_over and not has_end:
-            message = (
-                f"skipped: status is {cells['status'][:40]!r}, and the file has no date for it"
-            )
-            return Row(line.number, LEFT_OUT, name, message=message)
+        if self.header.foreign and is_over(cells) and not has_end_date(cells):
+            return Row(line.number, LEFT_OUT, name, message=_without_date(cells))
         twice = self._twice(line)
         if twice:
             return Row(
@@ -192,13 +239,15 @@ class Reading:
     def _known(self, line: Line, name: str, asset_id: int) -> Row:
         """Return the result of a line of a registered asset: what the file changes of it."""
         known = Row(line.number, KNOWN, name, asset_id=asset_id)
+        baseline = self._values.get(asset_id)
         try:
-            draft = self._drafter.drafted(self._with_purchase(line.cells, asset_id)).draft
+            stated = self._stated(line.cells, baseline)
+            draft = self._drafter.drafted(self._with_purchase(stated, asset_id)).draft
         except LabCarbonError as error:
             return replace(known, message=f"already registered, not compared: {error.message}")
         try:
-            baseline = self._values.get(asset_id)
-            update = compare(self._registered, asset_id, draft, line.cells, baseline, self._now)
+            own = with_product(stated, draft)
+            update = compare(self._registered, asset_id, draft, own, baseline, self._now)
             if not update.differences:
                 return replace(known, message="already registered, unchanged")
             twice = self._twice(line)
@@ -232,6 +281,23 @@ class Reading:
             message=", ".join(each.field.replace("_", " ") for each in update.differences),
         )
 
+    def _stated(self, cells: dict[str, str], baseline: Values | None) -> dict[str, str]:
+        """Return the cells of a line, with those of its last import that decide its figure and are
+        empty now: an empty cell changes nothing.
+
+        A name from which the model was taken replaces it, if the new one is a model too.
+        """
+        earlier = figure_cells(baseline) if baseline else {}
+        if any(field.startswith("embodied_") for field in cells):
+            earlier = {
+                field: text for field, text in earlier.items() if not field.startswith("embodied_")
+            }
+        product, name = earlier.get("model", ""), cells.get("name", "")
+        was_named = baseline is not None and product == baseline["name"]
+        if product and was_named and not cells.get("model") and self._drafter.has_model(name):
+            earlier["model"] = name
+        return {**earlier, **cells}
+
     def _with_purchase(self, cells: dict[str, str], asset_id: int) -> dict[str, str]:
         """Add the registered purchase date to a line without one."""
         if cells.get("bought_on") or self._drafter.has_purchase_date:
@@ -252,6 +318,8 @@ class Reading:
     def _drafted(self, line: Line, name: str) -> Row:
         asset_input = self._drafter.drafted(line.cells)
         draft, parent_line = asset_input.draft, None
+        if self.header.foreign and is_over(line.cells) and not draft.entries:
+            return Row(line.number, LEFT_OUT, name, message=_without_date(line.cells))
         parent_text = line.cells.get("parent", "")
         if parent_text:
             ref = self._parent(parent_text, line.number)
@@ -273,7 +341,7 @@ class Reading:
             asset_input.known,
             parent_line,
             elsewhere=asset_input.elsewhere,
-            values=values_of_draft(draft, line.cells),
+            values=values_of_draft(draft, with_product(line.cells, draft)),
             remarks=asset_input.remarks,
             capacity_gb=asset_input.capacity_gb,
             state=asset.state,
@@ -314,101 +382,9 @@ def _name_of(cells: dict[str, str]) -> str:
     return next((cells[field] for field in fields if cells.get(field)), "")[:200]
 
 
-def things_of(line: Line) -> list[Line]:
-    """Return a line for each thing that a line stands for: by its quantity, or "4x …".
-
-    Each has the inventory number with ".1", ".2", … and its own serial number. Raises InvalidInput
-    if quantity, text and serial numbers contradict.
-    """
-    fields = dict(line.cells)
-    in_text = {1}
-    for field in ("name", "model"):
-        times, rest = cells.times_in(fields.get(field, ""))
-        if times > 1:
-            fields[field] = rest
-            in_text.add(times)
-    text = fields.pop("quantity", "")
-    number = cells.quantity_of(text) if text else max(in_text)
-    if len(in_text) > 2 or (len(in_text) == 2 and number not in {0, max(in_text)}):
-        raise InvalidInput(
-            f"The quantity is {text or min(in_text - {1})}, the text says {max(in_text)}.",
-            field="quantity",
-            hint="Write the same number, or leave one of them out.",
-        )
-    if number == 1:
-        return [Line(line.number, fields)]
-    serials = [part for part in re.split(r"[,;/|\s]+", fields.get("serial", "")) if part]
-    if number and serials and len(serials) != number:
-        raise InvalidInput(
-            f"{number} things, but {len(serials)} serial numbers.",
-            field="serial",
-            hint="Write one serial number for each, separated by commas, or none.",
-        )
-    return [
-        Line(line.number, _numbered(fields, item, serials[item - 1] if serials else ""))
-        for item in range(1, number + 1)
-    ]
-
-
-def _numbered(fields: dict[str, str], item: int, serial: str) -> dict[str, str]:
-    """Return the fields of one of several things."""
-    own = fields | {"serial": serial}
-    if own.get("tag"):
-        own["tag"] = f"{own['tag']}.{item}"
-    if own.get("name"):
-        own["name"] = f"{own['name']} {item}"
-    return {name: text for name, text in own.items() if text}
-
-
-def settled(rows: Sequence[Row]) -> list[Row]:
-    """Return rows with errors between lines: the parent is not registered, or is the row itself."""
-    by_line = {row.line: row for row in rows if row.item <= 1}
-    return [_settled(row, by_line) for row in rows]
-
-
-def _settled(row: Row, by_line: dict[int, Row]) -> Row:
-    seen: set[int] = set()
-    at: Row | None = row
-    while at is not None and at.outcome == NEW and at.parent_line is not None:
-        if at.line in seen:
-            return _wrong(row, "It is built into itself, by way of other lines.")
-        seen.add(at.line)
-        at = by_line.get(at.parent_line)
-    if row.outcome not in {NEW, CHANGED} or row.parent_line is None:
-        return row
-    parent = by_line.get(row.parent_line)
-    if parent is None or parent.outcome not in {NEW, KNOWN, CHANGED}:
-        return _wrong(row, f"Line {row.parent_line}, into which it is built, is not registered.")
-    return row
-
-
-def _wrong(row: Row, message: str) -> Row:
-    return replace(
-        row,
-        outcome=WRONG,
-        draft=None,
-        message=message,
-        field="parent",
-        hint="Correct the column parent.",
-    )
-
-
-def generations(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the new rows of settled ``rows`` by generation: parents before their parts."""
-    new = {(row.line, row.item): row for row in rows if row.outcome == NEW}
-    depths: dict[tuple[int, int], int] = {}
-    for row in new.values():
-        path = [row]
-        while _key(path[-1]) not in depths and (path[-1].parent_line or 0, 0) in new:
-            path.append(new[(path[-1].parent_line or 0, 0)])
-        base = depths.get(_key(path[-1]), 0)
-        for above, each in enumerate(reversed(path)):
-            depths[_key(each)] = base + above
-    levels: list[list[Row]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
-    for key, depth in depths.items():
-        levels[depth].append(new[key])
-    return [sorted(level, key=_key) for level in levels]
-
-
-def _key(row: Row) -> tuple[int, int]:
-    return row.line, row.item
+def _without_date(cells: dict[str, str]) -> str:
+    """Return the message of a line whose life has ended on an unknown day."""
+    fields = ("end_of_life", "status")
+    field = next(field for field in fields if cells.get(field))
+    what = field.replace("_", " ")
+    return f"skipped: {what} is {cells[field][:40]!r}, and the file has no date for it"

@@ -23,11 +23,35 @@ _ACCESSORY = (
     r"|netzteil|power supply|charger|chargeur|ladeger|cargador|keyboard|tastatur|clavier|teclado"
     r"|\bmouse\b|\bmaus\b|souris|rat[oó]n\b|headset|webcam|\bcables?\b|kabel\b|c[âa]bles?\b"
     r"|(monitor|laptop|notebook|screen|bildschirm)s?[ -]?(arm|stand|mount|halter|ständer)"
+    r"|printer|drucker\b|imprimante|impresora|\bphones?\b|smartphone|telefon|t[ée]l[ée]phone"
+    r"|tel[ée]fono"
     r"|soporte (de|para)|support (de|pour)|\b(usb|hdmi|vga|netz)[ -]?adapter|tasche\b|\bbag\b"
+)
+# They have no default. A "server with licence" is a server.
+_WITH = r"\b(incl|inkl|including|with|mit|avec|con|w/|and|und|et|hardware)\b"
+_OTHER_ITEM = (
+    r"^(?!.*" + _WITH + r").*("
+    r"\bsoftware\b|licen[cs]e|lizenz|licencia|subscription|abonnement"
+    r"|server ?racks?( \d\d ?(u|he))?$|rack ?cabinet|schrank|armoire|armario"
+    r"|\brails?\b|rail ?kit|montageschiene"
+    r"|\b(ups|usv|onduleur|sai)\b|uninterruptible|unterbrechungsfrei"
+    r"|(laptop|notebook|server|raid|cmos)[ -]?(akku|batter)|^(ersatz)?akku|^batter|^bater[ií]a"
+    r"|\b(cpu|gpu|geh[äa]use|case)[ -]?(cooler|k[üu]hler|l[üu]fter|fan)|heatsink|thermal paste"
+    r"|(gpu|graphics card|grafikkarten?)[ -]?(bracket|halter|riser)"
+    r"|grafiktablet|graphics? tablet|tablette graphique|tableta gr[áa]fica"
+    r"|tisch(e|en)?\b|\bdesks?\b|stuhl\b|\bchairs?\b|\bmesa de\b"
+    r"|(laptop|notebook)[ -]?(sleeve|case|backpack|rucksack|h[üu]lle)|dongle|protector|schutzfolie"
+    r"|leinwand|\bvesa\b|klimaanlage|klimager|air condition|climatisation|aire acondicionado"
+    r"|(ssd|hdd|usb|m\.2)[ -]?(enclosure|geh[äa]use|caddy)|\bpc[ -]?(geh[äa]use|case)\b"
+    r"|printer|drucker|imprimante|impresora|scanner|\bbeamer\b|proje[ck]tor|camera|kamera|c[áa]mara"
+    r"|warranty extension|garantieverl|wartungs|maintenance|service contract|mantenimiento"
+    r"|^(installation|versand|shipping|delivery|lieferung|fracht|total|summe|subtotal)\b"
+    r")"
 )
 # The first rule whose pattern occurs decides.
 _RULES = (
     (Role("other"), _ACCESSORY),
+    (Role("other"), _OTHER_ITEM),
     (
         Role("other", "memory"),
         (

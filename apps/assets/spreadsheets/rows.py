@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 from django.urls import reverse
 
 from apps.accounts.models import Lab, Project
-from apps.assets.choices import EventKind
 from apps.assets.services.validation import Draft, Embodied, Entry, Facts, default_life_hours
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.catalog_match import Known, Matcher, names_of
-from apps.assets.spreadsheets.formats import Header, ending_of, state_of
+from apps.assets.spreadsheets.formats import Header
+from apps.assets.spreadsheets.life_cells import LifeCells, Remark
 from apps.assets.spreadsheets.role_words import DISK, category_of, role_of
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
@@ -41,14 +41,6 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Remark:
-    """What is odd about a line that can be registered."""
-
-    code: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Drafted:
     """An asset to register. ``elsewhere``: a site in the file that the lab does not have."""
 
@@ -62,10 +54,18 @@ class Drafted:
 class Drafter:
     """Reads lines of one file for one lab."""
 
-    def __init__(self, lab: Lab, options: Options, header: Header) -> None:
+    def __init__(self, lab: Lab, options: Options, header: Header, now: int) -> None:
         self._lab, self._options, self._foreign = lab, options, header.foreign
         self._currency = header.currency or options.currency
         self._zone = ZoneInfo(lab.time_zone)
+        self._life_cells = LifeCells(
+            self._zone,
+            bought_on=options.bought_on,
+            date_order=options.date_order,
+            decimal=options.decimal,
+            foreign=header.foreign,
+            now=now,
+        )
         self._matcher = Matcher(lab)
         self._projects: dict[str, Project] = {
             project.slug: project for project in lab.projects.all()
@@ -80,42 +80,34 @@ class Drafter:
         """Return whether lines without a purchase date get one."""
         return bool(self._options.bought_on)
 
+    def has_model(self, name: str) -> bool:
+        """Return whether a name is that of a model of the catalogue."""
+        return self._matcher.find(names_of("", name, "")) is not None
+
     def drafted(self, row: dict[str, str]) -> Drafted:
         """Return the result of a line. Raises InvalidInput naming the field."""
         kind, known, remarks, capacity = self._matched(row)
-        bought_us = self._parse_purchase(row)
+        acquired = self._life_cells.acquisition(row)
         site, elsewhere = self._site(row)
         opening = Entry(
-            EventKind.SECOND_HAND if self._parse_bool(row, "second_hand") else EventKind.PURCHASE,
-            bought_us,
+            acquired.kind,
+            acquired.at_us,
             embodied=known.embodied,
             life_hours=self._life(row, kind),
             amortisation=row.get("amortisation", ""),
             project=self._owner(row),
             site=site,
+            counterpart=acquired.lessor,
         )
-        facts = self._facts(row, kind, known, bought_us, elsewhere)
-        return Drafted(
-            Draft(
-                facts,
-                opening,
-                self._parse_first_use(row, bought_us),
-                entries=self._parse_disposal(row),
-            ),
-            known,
-            elsewhere,
-            (*remarks, *self._life_remarks(row)),
-            capacity,
+        entries = self._life_cells.closing(row)
+        draft = Draft(
+            self._facts(row, kind, known, acquired.at_us, elsewhere),
+            opening,
+            self._life_cells.first_use_us(row, acquired.at_us),
+            entries=entries,
         )
-
-    def _life_remarks(self, row: dict[str, str]) -> list[Remark]:
-        status, remarks = row.get("status", ""), []
-        if any(row.get(name) for name in ("ended_on", "retired_on", "disposed_on")):
-            text = f"its life has ended: {status[:40]}" if status else "its life has ended"
-            remarks.append(Remark("ended", text))
-        elif self._foreign and state_of(status) == "unknown":
-            remarks.append(Remark("status", f"unknown status {status[:40]!r}: in stock"))
-        return remarks
+        remarks = (*remarks, *self._life_cells.remarks(row, entries))
+        return Drafted(draft, known, elsewhere, remarks, capacity)
 
     def _matched(self, row: dict[str, str]) -> tuple[str, Known, tuple[Remark, ...], int | None]:
         """Return kind, model and embodied carbon: those of the catalogue's model, else of the
@@ -168,37 +160,6 @@ class Drafter:
             hint = f"Use one of {', '.join(HardwareKind.values)}."
             raise InvalidInput(f"{kind[:40]!r} is not a kind of asset.", field="kind", hint=hint)
         return kind
-
-    def _parse_purchase(self, row: dict[str, str]) -> int:
-        text = row.get("bought_on") or self._options.bought_on
-        if not text:
-            hint = "Fill in the column, or upload the file with a purchase date for all other rows."
-            raise InvalidInput("The purchase date is missing.", field="bought_on", hint=hint)
-        return self._moment(text, "bought_on")
-
-    def _moment(self, text: str, field: str) -> int:
-        return cells.moment_us(text, field, self._zone, self._options.date_order)
-
-    def _parse_first_use(self, row: dict[str, str], bought_us: int) -> int | None:
-        text = row.get("in_use_since", "")
-        if text:
-            return self._moment(text, "in_use_since")
-        status = row.get("status", "")
-        return bought_us if self._foreign and state_of(status) in {"use", "over"} else None
-
-    def _parse_disposal(self, row: dict[str, str]) -> tuple[Entry, ...]:
-        """Return the events that end the life. A date without a status is the end of use."""
-        ends = {
-            "retired_on": EventKind.RETIRE,
-            "disposed_on": EventKind.DISPOSE,
-            "ended_on": ending_of(row.get("status", "")) or EventKind.RETIRE,
-        }
-        note = f"Status: {row['status'][:60]}" if row.get("status") else ""
-        return tuple(
-            Entry(kind, self._moment(row[name], name), note=note if name == "ended_on" else "")
-            for name, kind in ends.items()
-            if row.get(name)
-        )
 
     def _life(self, row: dict[str, str], kind: str) -> int:
         return (

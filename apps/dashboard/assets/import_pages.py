@@ -9,7 +9,7 @@ from django.forms import BoundField
 from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.assets.choices import AssetState, ImportState
+from apps.assets.choices import AssetState, EndOfLife, ImportState
 from apps.assets.discovery import Proposal
 from apps.assets.import_progress import permille_of
 from apps.assets.models import RegisterImport
@@ -71,6 +71,8 @@ class ImportRow:
     is_default: bool
     bought_on: str
     ended_on: str
+    ending: str
+    lease: str
     price: str
     owner: str
     state: str
@@ -177,6 +179,8 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
         is_default=line.get("is_default", False),
         bought_on=line.get("bought_on", ""),
         ended_on=line.get("ended_on", ""),
+        ending=_ending(line),
+        lease=_lease(line),
         price=_price(line.get("price_ucurrency"), line.get("currency", "")),
         owner=line.get("owner", ""),
         state=STATES.get(line.get("state", ""), ""),
@@ -189,7 +193,28 @@ def _row(line: Mapping[str, Any], unit: Unit) -> ImportRow:
     )
 
 
-_LABELS = {"bought_on": "purchase date", "retired_on": "taken out of use"}
+def _ending(line: Mapping[str, Any]) -> str:
+    """Return how the asset left the lab."""
+    kind, mass_g = line.get("end_of_life", ""), line.get("mass_g")
+    parts = (
+        EndOfLife(kind).label.lower() if kind else "",
+        "" if mass_g is None else f"{mass_g / 1000:g}\u00a0kg",
+        f"to {line['recipient']}" if line.get("recipient") else "",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _lease(line: Mapping[str, Any]) -> str:
+    if not line.get("is_leased"):
+        return ""
+    return f"leased from {line['lessor']}" if line.get("lessor") else "leased"
+
+
+_LABELS = {
+    "bought_on": "purchase date",
+    "retired_on": "taken out of use",
+    "end_of_life_emissions": "end-of-life emissions",
+}
 
 
 def labelled(changes: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:

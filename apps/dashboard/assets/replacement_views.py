@@ -9,7 +9,7 @@ from apps.dashboard.assets.ranking_page import CSV_HEADER, ranking_page, ranking
 from apps.dashboard.assets.replacement_page import replacement_csv, replacement_page
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.replacement.query import parse, parse_valid_part
 from apps.replacement.services import analyse_replacement, asset_for_analysis
 
@@ -50,7 +50,7 @@ def fleet_ranking(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(
         request,
         "dashboard/assets/replacement_ranking.html",
-        {"page": page_, "menu": period_menu(request, period)},
+        {"page": page_, "menu": period_menu(request, period, visitor.now)},
     )
 
 

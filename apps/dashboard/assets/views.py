@@ -35,7 +35,7 @@ from apps.dashboard.assets.timeline_table import month_lines
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.periods import preset_period
 
 
@@ -112,7 +112,7 @@ def asset(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
         )
     context = {
         "page": content,
-        "menu": period_menu(request, period) if effect is None else None,
+        "menu": period_menu(request, period, visitor.now) if effect is None else None,
         "effect": effect,
         "forms": forms,
         "attachments": attachment_rows(asset) if visitor.can_manage else [],

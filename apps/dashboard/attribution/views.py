@@ -29,7 +29,7 @@ from apps.dashboard.attribution.rule_pages import preview, rule_row, rules_page
 from apps.dashboard.attribution.unattributed_page import unattributed_page
 from apps.dashboard.decorators import MANAGERS, WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 
 
 @page("GET", "POST")
@@ -47,7 +47,7 @@ def unattributed(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         return HttpResponseRedirect(f"{reverse('unattributed')}?{period.query}&claim={form.act}")
     context = {
         "page": unattributed_page(lab=visitor.lab, period=period, visibility=visibility),
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "form": form,
         "undoable_claim": _undoable_claim(visitor, request.GET.get("claim", "")),
     }

@@ -10,8 +10,8 @@ from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
 from apps.dashboard.explain.forms import SiteControlForm
 from apps.dashboard.explain.scopes_page import LEDGERS, scope_rows, scopes_page
-from apps.dashboard.period_menu import period_menu, requested_period
-from apps.dashboard.profile_menu import requested_profile
+from apps.dashboard.frame.period_menu import period_menu, requested_period
+from apps.dashboard.frame.profile_menu import requested_profile
 
 
 def _ledger(request: HttpRequest) -> str:
@@ -47,7 +47,7 @@ def scopes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     )
     context = {
         "page": content,
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "form": form,
         "site_forms": [(site, SiteControlForm.of_site(visitor, site)) for site in content.sites],
     }

@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from apps.core.errors import NotFound
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import ACTION, PageForms
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.nodes.change_preview import Effect
 from apps.dashboard.nodes.device_page import device_page
 from apps.dashboard.nodes.forms import (
@@ -26,7 +27,6 @@ from apps.dashboard.nodes.forms import (
 )
 from apps.dashboard.nodes.node_move_page import move_page
 from apps.dashboard.nodes.node_pages import node_page, nodes_page
-from apps.dashboard.period_menu import period_menu, requested_period
 from apps.fleet.selectors import device_of, node_of
 
 
@@ -46,7 +46,7 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "dashboard/nodes/nodes.html",
         {
             "page": content,
-            "menu": period_menu(request, period),
+            "menu": period_menu(request, period, visitor.now),
             "enrol": _enrol_command(),
         },
     )
@@ -68,7 +68,7 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
         return HttpResponseRedirect(f"{reverse('node', args=[node.uuid])}#overhead")
     context = {
         "page": node_page(lab=visitor.lab, node=node, period=period, now=visitor.now),
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "form": form,
         "move_form": MoveForm(visitor, node=node),
     }
@@ -140,5 +140,5 @@ def device(request: HttpRequest, visitor: Visitor, key: str) -> HttpResponseBase
     return render(
         request,
         "dashboard/nodes/device.html",
-        {"page": content, "menu": period_menu(request, period)},
+        {"page": content, "menu": period_menu(request, period, visitor.now)},
     )

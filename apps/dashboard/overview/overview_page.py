@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.energy import Figure, figure
+from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
 from apps.dashboard.charts import Chart
@@ -21,7 +21,9 @@ from apps.dashboard.figures import (
     quantity,
 )
 from apps.dashboard.formatting import percent, shares
+from apps.dashboard.frame.period_steps import PREVIOUS, compared_period
 from apps.dashboard.overview.alerts import Alert, alerts_of
+from apps.dashboard.overview.change import Change, change_of_energy
 from apps.dashboard.overview.energy_use import (
     Charge,
     DataTable,
@@ -45,8 +47,6 @@ from apps.dashboard.overview.use_and_hardware import (
 )
 from apps.dashboard.periods import Period, day_text, lab_query
 from apps.fleet.selectors import measured_nodes, silent_nodes
-
-COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The change against the preceding period of the same length: '12 % less than in the 30 days
-    before'.
-    """
-
-    quantity: Quantity
-    text: str
-
-
-@dataclass(frozen=True)
 class OverviewPage:
     """Content of the overview. ``measured``: whether the period has data."""
 
@@ -107,7 +97,7 @@ class OverviewPage:
     nodes: int
     headline: EnergyAndEmissions
     range_text: str
-    comparison: Comparison | None
+    change: Change | None
     coverage: CoverageSummary
     tiles: list[Tile]
     units: Units
@@ -122,7 +112,13 @@ class OverviewPage:
 
 
 def overview_page(
-    *, lab: Lab, period: Period, now: int, profile: str = "", can_manage: bool = False
+    *,
+    lab: Lab,
+    period: Period,
+    now: int,
+    profile: str = "",
+    can_manage: bool = False,
+    comparison: str = PREVIOUS,
 ) -> OverviewPage:
     """Return the overview of a period in a scope profile ('': that of the lab). The number of
     queries does not depend on the number of rows.
@@ -144,7 +140,9 @@ def overview_page(
         nodes=measured_nodes(lab).count(),
         headline=energy_and_emissions(use.query, whole),
         range_text=pricing.range_text,
-        comparison=_comparison(lab, period, whole, times, now),
+        change=change_of_energy(
+            lab, period, compared_period(period, comparison), whole, times, now
+        ),
         coverage=_coverage(lab, times, pricing, use.query, now),
         tiles=_tiles(listed, whole, use.query, pricing, hardware),
         units=units,
@@ -200,8 +198,12 @@ def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
 def _since(period: Period) -> str:
     if period.preset == "24h":
         return "In the last 24 hours"
+    if period.preset == "today":
+        return "Today"
     if period.preset:
         return f"Since {period.first_day.day} {period.first_day:%B}"
+    if period.is_whole_unit and period.unit != "day":
+        return f"In {period.label}"
     if period.first_day == period.last_day:
         return f"On {day_text(period.last_day, year=True)}"
     return f"From {day_text(period.first_day)} to {day_text(period.last_day, year=True)}"
@@ -217,44 +219,6 @@ def _heading(listed: list[Charge]) -> str:
     if top.key.startswith("~") or len(projects) < 2:
         return "Energy by project"
     return f"{top.name} used the most"
-
-
-def _is_comparable(times: list[DeviceTime]) -> bool:
-    """Return whether the unknown share is small enough to compare energies."""
-    sums = time_shares(times)
-    return sums.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= sums.expected_us
-
-
-def _comparison(
-    lab: Lab, period: Period, whole: Figure, times: list[DeviceTime], now: int
-) -> Comparison | None:
-    """Compare with the preceding period if both are covered by data. Otherwise return None."""
-    before = period.before
-    first_us = min((time.first_us for time in times), default=None)
-    if first_us is None or first_us > before.from_hour * 3_600_000_000 or not whole.energy_mj:
-        return None
-    if not _is_comparable(times) or not _is_comparable(
-        device_times(lab, before.from_hour, before.to_hour, now)
-    ):
-        return None
-    query = lab_query(lab, before)
-    earlier = figure(lab, query)
-    if not earlier.energy_mj:
-        return None
-    change = whole.energy_mj - earlier.energy_mj
-    earlier_quantity = quantity(query, earlier)
-    length = f"{period.days} days" if period.hours > 48 else f"{period.hours} hours"
-    number = percent(abs(change), earlier.energy_mj)
-    change_quantity = Quantity(
-        query,
-        earlier_quantity.value,
-        number,
-        "%",
-        f"{earlier_quantity.exact} in the {length} before",
-    )
-    return Comparison(
-        change_quantity, f"{'less' if change < 0 else 'more'} energy than in the {length} before"
-    )
 
 
 def _coverage(

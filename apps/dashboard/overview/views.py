@@ -10,14 +10,18 @@ from apps.carbon.figures.figure_query import iso_hour
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
+from apps.dashboard.frame.period_menu import (
+    period_menu,
+    requested_comparison,
+    requested_period,
+)
+from apps.dashboard.frame.profile_menu import requested_profile
 from apps.dashboard.overview.overview_page import (
     overview_data_table,
     overview_hardware_data_table,
     overview_page,
     overview_rows,
 )
-from apps.dashboard.period_menu import period_menu, requested_period
-from apps.dashboard.profile_menu import requested_profile
 from apps.ingest.choices import EnergyQuality
 
 ENERGY_HEAD = (
@@ -35,19 +39,25 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
+    comparison = requested_comparison(request)
     content = overview_page(
         lab=visitor.lab,
         period=period,
         now=visitor.now,
         profile=requested_profile(request, visitor.lab),
         can_manage=visitor.can_manage,
+        comparison=comparison,
     )
     template = (
         "dashboard/overview/live.html"
         if request.headers.get("HX-Request")
         else "dashboard/overview/overview.html"
     )
-    return render(request, template, {"page": content, "menu": period_menu(request, period)})
+    return render(
+        request,
+        template,
+        {"page": content, "menu": period_menu(request, period, visitor.now, comparison)},
+    )
 
 
 @page()
@@ -67,7 +77,7 @@ def overview_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         template,
         {
             "data_table": data_table,
-            "menu": period_menu(request, period),
+            "menu": period_menu(request, period, visitor.now),
             "title": "Energy by project",
         },
     )
@@ -90,7 +100,7 @@ def hardware_table(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         template,
         {
             "data_table": data_table,
-            "menu": period_menu(request, period),
+            "menu": period_menu(request, period, visitor.now),
             "title": "Hardware by project",
         },
     )

@@ -20,9 +20,9 @@ from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.dashboard.decorators import ADMINS, Visitor, or_not_found, page, public
 from apps.dashboard.forms import PageForm
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.people.forms import InvitationForm, JoinForm, LabSwitchForm, RoleForm
 from apps.dashboard.people.people_pages import people_page, person_page
-from apps.dashboard.period_menu import period_menu, requested_period
 
 
 @never_cache
@@ -44,7 +44,7 @@ def _people_page(request: HttpRequest, visitor: Visitor, submitted: PageForm) ->
     is_pending = isinstance(submitted, InvitationForm) and not link
     context = {
         "page": people_page(visitor, period),
-        "menu": period_menu(request, period),
+        "menu": period_menu(request, period, visitor.now),
         "link": link,
         "submitted": submitted,
         "invitation_form": submitted if is_pending else InvitationForm(visitor),
@@ -64,7 +64,7 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
     return render(
         request,
         "dashboard/people/person.html",
-        {"page": content, "menu": period_menu(request, period)},
+        {"page": content, "menu": period_menu(request, period, visitor.now)},
     )
 
 

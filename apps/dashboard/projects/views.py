@@ -12,7 +12,7 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
-from apps.dashboard.period_menu import period_menu, requested_period
+from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.projects.forms import ProjectForm
 from apps.dashboard.projects.project_pages import (
     project_data_table,
@@ -34,7 +34,7 @@ def projects(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("project", args=[form.cleaned_data["slug"]]))
     content = projects_page(lab=visitor.lab, period=period, now=visitor.now)
-    context = {"page": content, "menu": period_menu(request, period), "form": form}
+    context = {"page": content, "menu": period_menu(request, period, visitor.now), "form": form}
     return render(request, "dashboard/projects/projects.html", context, status=form.status)
 
 
@@ -53,7 +53,7 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     return render(
         request,
         "dashboard/projects/project.html",
-        {"page": content, "holds": holds, "menu": period_menu(request, period)},
+        {"page": content, "holds": holds, "menu": period_menu(request, period, visitor.now)},
     )
 
 
@@ -75,7 +75,7 @@ def project_table(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResp
         template,
         {
             "data_table": data_table,
-            "menu": period_menu(request, period),
+            "menu": period_menu(request, period, visitor.now),
             "title": f"Energy of {project.name}",
         },
     )

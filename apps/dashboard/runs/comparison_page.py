@@ -129,8 +129,12 @@ def _with_likeness(entry: ComparisonRow, lab: Lab, prints: Iterable[Fingerprint]
     )
 
 
-def compare_rows(runs: Sequence[Run]) -> Iterator[list[object]]:
-    """Yield the rows of the CSV: metrics, then parts."""
+def compare_rows(rows: Sequence[RunRow]) -> Iterator[list[object]]:
+    """Yield the rows of the CSV: figures, metrics, then parts."""
+    runs = [row.run for row in rows]
+    yield ["figure", "energy_mj", "", *(row.energy_mj for row in rows)]
+    yield ["figure", "energy_state", "", *(row.energy_state.value for row in rows)]
+    yield ["figure", "emission_ug_co2e", "", *(row.emission_ug for row in rows)]
     for metric in _metrics(runs):
         yield ["metric", metric.name, "", *metric.cells]
     for entry in compared(runs):

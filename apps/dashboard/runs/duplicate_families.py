@@ -9,7 +9,13 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import Conflict
 from apps.dashboard.figures import Units
-from apps.dashboard.runs.duplicate_figures import LimitedTotal, Spans, limited_total
+from apps.dashboard.runs.duplicate_figures import (
+    LimitedTotal,
+    Spans,
+    Uncounted,
+    count_uncounted,
+    limited_total,
+)
 from apps.dashboard.runs.duplicate_filters import EVERY_STATE, filter_findings
 from apps.preflight.choices import Certainty, Verdict
 from apps.preflight.finding_families import (
@@ -20,6 +26,7 @@ from apps.preflight.finding_families import (
 )
 from apps.preflight.presenters import who_of
 from apps.preflight.services.findings import MAX_DECIDED
+from apps.runs.choices import EnergyState
 
 MAX_NAMES = 3
 
@@ -44,10 +51,7 @@ class FamilyRow:
     other_people: int
     newest_us: int
     total: LimitedTotal
-
-    @property
-    def unmeasured(self) -> int:
-        return self.number - self.total.measured
+    uncounted: Uncounted
 
 
 def is_decidable(facts: FindingFacts, visibility: Visibility, *, is_manager: bool) -> bool:
@@ -63,6 +67,7 @@ def family_row(
     visibility: Visibility,
     is_manager: bool,
     spans: Spans,
+    states: Mapping[UUID, EnergyState],
     units: Units | None,
 ) -> FamilyRow:
     """Return the row of a family. ``findings``: newest first. ``units`` None: those that suit its
@@ -89,6 +94,7 @@ def family_row(
         other_people=len(people[MAX_NAMES:]),
         newest_us=max(one.started_us for one in findings),
         total=limited_total(lab, run_uuids(findings), spans, units),
+        uncounted=count_uncounted(run_uuids(findings), states),
     )
 
 

@@ -1,5 +1,6 @@
 """Figures of runs on the pages of duplicate findings."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -8,6 +9,7 @@ from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import MOST_RUNS, FigureQuery
 from apps.dashboard.figures import EnergyAndEmissions, Units, energy_and_emissions, total
+from apps.runs.choices import EnergyState
 
 Spans = Mapping[UUID, tuple[Figure, int, int]]
 
@@ -46,6 +48,30 @@ def limited_total(
     measured = [uuid for uuid in dict.fromkeys(uuids) if uuid in spans]
     included = sorted(measured, key=lambda uuid: (-spans[uuid][0].energy_mj, str(uuid)))[:MOST_RUNS]
     return LimitedTotal(_pair(lab, "runs", included, spans, units), len(included), len(measured))
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """Numbers of runs without energy in the ledger. ``not_yet``: it can still arrive."""
+
+    not_yet: int
+    unmeasured: int
+
+    @property
+    def number(self) -> int:
+        return self.not_yet + self.unmeasured
+
+    @property
+    def label(self) -> str:
+        """What to show instead of their total."""
+        state = EnergyState.NOT_COUNTED_YET if self.not_yet else EnergyState.NOT_MEASURED
+        return str(state.label).lower()
+
+
+def count_uncounted(uuids: Iterable[UUID], states: Mapping[UUID, EnergyState]) -> Uncounted:
+    """Return the numbers of runs whose energy is not counted, each run once."""
+    numbers = Counter(states[uuid] for uuid in set(uuids))
+    return Uncounted(numbers[EnergyState.NOT_COUNTED_YET], numbers[EnergyState.NOT_MEASURED])
 
 
 def energy_of(uuids: Iterable[UUID], spans: Spans) -> int:

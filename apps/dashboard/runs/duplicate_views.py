@@ -32,6 +32,7 @@ from apps.dashboard.runs.forms import (
 )
 from apps.preflight.finding_families import families_of_runs
 from apps.preflight.finding_selectors import finding_by_id
+from apps.runs.selectors import energy_states
 
 CHUNK = 500
 
@@ -68,7 +69,7 @@ def _reason_field(forms: PageForms) -> BoundField:
 
 @page()
 def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the filtered findings. An empty value: not measured, or no factor."""
+    """Download the filtered findings. An empty value: see ``energy_state``, or no factor."""
     visibility = visibility_for(visitor.lab, visitor.user)
     findings, _ = filter_findings(visitor.lab, request.GET.dict())
 
@@ -76,9 +77,11 @@ def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         total = findings.count()
         for start in range(0, total, CHUNK):
             chunk = list(findings[start : start + CHUNK])
-            spans = spans_of_runs(visitor.lab, [finding.run.uuid for finding in chunk])
+            uuids = [finding.run.uuid for finding in chunk]
+            spans = spans_of_runs(visitor.lab, uuids)
+            states = energy_states(visitor.lab, uuids, spans)
             families = families_of_runs([finding.run_id for finding in chunk])
-            for row in finding_rows(visitor.lab, chunk, visibility, spans):
+            for row in finding_rows(visitor.lab, chunk, visibility, spans, states):
                 yield line_of(row, families.get(row.finding.run_id))
 
     return csv_response(f"{visitor.lab.slug}-repeats", CSV_HEAD, lines())

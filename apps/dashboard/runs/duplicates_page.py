@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.urls import reverse
 
@@ -16,6 +17,8 @@ from apps.dashboard.runs.duplicate_families import FamilyRow, family_row, run_uu
 from apps.dashboard.runs.duplicate_figures import (
     LimitedTotal,
     Spans,
+    Uncounted,
+    count_uncounted,
     energy_of,
     limited_total,
     run_pair,
@@ -33,8 +36,9 @@ from apps.preflight.finding_families import FindingFacts, finding_facts, group_b
 from apps.preflight.finding_selectors import AvoidedRow, counts, list_avoided, list_findings
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
+from apps.runs.choices import EnergyState
 from apps.runs.models import Run
-from apps.runs.selectors import uncounted_runs
+from apps.runs.selectors import energy_states
 
 PAGE_ROWS = MOST_RUNS
 MOST_LISTED = 5000  # findings that are grouped and sorted
@@ -42,15 +46,13 @@ MOST_LISTED = 5000  # findings that are grouped and sorted
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding in the list. ``figures``: energy of the duplicate, or None if unmeasured.
-    ``uncounted``: it may still arrive.
-    """
+    """A finding in the list. ``figures``: energy of the duplicate, None: see ``energy_state``."""
 
     finding: DuplicateFinding
     who: str
     original_who: str
     figures: EnergyAndEmissions | None
-    uncounted: bool
+    energy_state: EnergyState
     mine: bool
 
 
@@ -61,6 +63,7 @@ class AvoidedLine:
     avoided: AvoidedRow
     who: str
     figures: EnergyAndEmissions | None
+    energy_state: EnergyState
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Overview:
 
     confirmed: EnergyAndEmissions | None
     confirmed_all: bool
+    confirmed_uncounted: Uncounted
     avoided: list[AvoidedLine]
     avoided_total: EnergyAndEmissions | None
     avoided_units: Units
@@ -95,7 +99,7 @@ class DuplicatesPage:
     family: FamilyRow | None
     units: Units
     total: LimitedTotal
-    unmeasured: int
+    uncounted: Uncounted
     filters: dict[str, str]
     sort: str
     sorts: list[tuple[str, str]]
@@ -117,18 +121,17 @@ def finding_rows(
     findings: Sequence[DuplicateFinding],
     visibility: Visibility,
     spans: Spans,
+    states: Mapping[UUID, EnergyState],
     units: Units | None = None,
 ) -> list[FindingRow]:
-    """Return findings with their energy. At most one query."""
-    unmeasured = [finding.run for finding in findings if finding.run.uuid not in spans]
-    uncounted = uncounted_runs(unmeasured)
+    """Return findings with their energy. No query."""
     return [
         FindingRow(
             finding=finding,
             who=who_of(finding.run, visibility),
             original_who=who_of(finding.original, visibility),
             figures=run_pair(lab, finding.run.uuid, spans, units),
-            uncounted=finding.run.uuid in uncounted,
+            energy_state=states[finding.run.uuid],
             mine=visibility.person_id is not None
             and visibility.person_id in (finding.run.user_id, finding.original.user_id),
         )
@@ -155,6 +158,7 @@ def duplicates_page(
     page_facts = [one for group in shown for one in group]
     if not needs_all:
         spans = spans_of_runs(lab, run_uuids(page_facts))
+    states = energy_states(lab, run_uuids(facts if filters["family"] else page_facts), spans)
     units = column_units(spans[one.run_uuid][0] for one in page_facts if one.run_uuid in spans)
 
     def summarise(group: Sequence[FindingFacts], units: Units | None) -> FamilyRow:
@@ -165,12 +169,14 @@ def duplicates_page(
             visibility=visibility,
             is_manager=is_manager,
             spans=spans,
+            states=states,
             units=units,
         )
 
     singles = list_findings(lab).filter(pk__in=[group[0].pk for group in shown if len(group) == 1])
     rows_by_pk = {
-        row.finding.pk: row for row in finding_rows(lab, list(singles), visibility, spans, units)
+        row.finding.pk: row
+        for row in finding_rows(lab, list(singles), visibility, spans, states, units)
     }
     active_filters = {
         name: value
@@ -193,7 +199,7 @@ def duplicates_page(
         family=summarise(facts, None) if filters["family"] and facts else None,
         units=units,
         total=limited_total(lab, run_uuids(page_facts), spans, units),
-        unmeasured=sum(one.run_uuid not in spans for one in page_facts),
+        uncounted=count_uncounted(run_uuids(page_facts), states),
         filters=filters,
         sort=sort,
         sorts=[(SORTS[0], "Newest"), (SORTS[1], "Energy")],
@@ -219,16 +225,26 @@ def _overview(lab: Lab, now: int, visibility: Visibility) -> Overview:
     confirmed = list(list_findings(lab, state=FindingState.CONFIRMED)[: MOST_RUNS + 1])
     confirmed_all, confirmed = len(confirmed) <= MOST_RUNS, confirmed[:MOST_RUNS]
     avoided = list_avoided(lab, now, MOST_RUNS)
-    spans = spans_of_runs(
-        lab, [*(item.run.uuid for item in confirmed), *(item.row.run.uuid for item in avoided)]
-    )
+    confirmed_uuids = [item.run.uuid for item in confirmed]
+    uuids = [*confirmed_uuids, *(item.row.run.uuid for item in avoided)]
+    spans = spans_of_runs(lab, uuids)
+    states = energy_states(lab, uuids, spans)
     units = column_units(
         spans[item.row.run.uuid][0] for item in avoided if item.row.run.uuid in spans
     )
     return Overview(
-        confirmed=runs_pair(lab, [item.run.uuid for item in confirmed], spans),
+        confirmed=runs_pair(lab, confirmed_uuids, spans),
         confirmed_all=confirmed_all,
-        avoided=[_avoided_line(lab, item, spans, units, visibility) for item in avoided],
+        confirmed_uncounted=count_uncounted(confirmed_uuids, states),
+        avoided=[
+            AvoidedLine(
+                item,
+                _who_stopped(item, visibility),
+                run_pair(lab, item.row.run.uuid, spans, units),
+                states[item.row.run.uuid],
+            )
+            for item in avoided
+        ],
         avoided_total=runs_pair(
             lab, [item.row.run.uuid for item in avoided if item.counts], spans, units
         ),
@@ -236,17 +252,14 @@ def _overview(lab: Lab, now: int, visibility: Visibility) -> Overview:
     )
 
 
-def _avoided_line(
-    lab: Lab, stop: AvoidedRow, spans: Spans, units: Units, visibility: Visibility
-) -> AvoidedLine:
+def _who_stopped(stop: AvoidedRow, visibility: Visibility) -> str:
     requester = stop.row.preflight.user
-    who = "a node" if requester is None else who_of(Run(user=requester), visibility)
-    return AvoidedLine(stop, who, run_pair(lab, stop.row.run.uuid, spans, units))
+    return "a node" if requester is None else who_of(Run(user=requester), visibility)
 
 
 def line_of(row: FindingRow, family: tuple[int, str] | None) -> tuple[Any, ...]:
-    """Return a finding as a CSV row. An empty value: not measured, no factor, or not decided.
-    ``family``: key and script, None if a part of the run is unknown.
+    """Return a finding as a CSV row. An empty value: see ``energy_state``, no factor, or not
+    decided. ``family``: key and script, None if a part of the run is unknown.
     """
     finding, figures = row.finding, row.figures
     emission = figures.emission.value if figures and not figures.emission.missing else None
@@ -265,10 +278,12 @@ def line_of(row: FindingRow, family: tuple[int, str] | None) -> tuple[Any, ...]:
         figures.energy.value if figures else None,
         emission,
         *(family or (None, None)),
+        row.energy_state.value,
     )
 
 
 CSV_HEAD = (
     "run", "name", "who", "repeats_run", "repeats_name", "repeats_who", "verdict", "certainty",
     "weak_parts", "state", "reason", "energy_mj", "emission_ug_co2e", "family", "script",
+    "energy_state",
 )  # fmt: skip

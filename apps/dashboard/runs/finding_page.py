@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import spans_of_runs
@@ -10,13 +9,15 @@ from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.figures import EnergyAndEmissions
 from apps.dashboard.formatting import duration
 from apps.dashboard.runs.duplicate_figures import run_pair
-from apps.preflight.choices import FindingState
+from apps.preflight.choices import FindingState, ValueState
+from apps.preflight.differences import label_text, value_text
 from apps.preflight.finding_selectors import Sides, compare_runs
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
+from apps.runs.choices import EnergyState
 from apps.runs.models import Fingerprint, Run
-from apps.runs.selectors import metrics_of, uncounted_runs
+from apps.runs.selectors import energy_states, metrics_of
 
 _WORDS = {
     Likeness.SAME: "same",
@@ -40,14 +41,14 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs. ``uncounted``: its energy may still arrive."""
+    """One of the two runs. ``figures`` None: see ``energy_state``."""
 
     title: str
     run: Run
     who: str
     took: str
     figures: EnergyAndEmissions | None
-    uncounted: bool
+    energy_state: EnergyState
     metric: tuple[str, float] | None
 
 
@@ -80,6 +81,8 @@ class FindingPage:
     sides: list[Side]
     parts: list[PartRow]
     differs: list[DifferenceRow]
+    labels: list[str]
+    has_missing_values: bool
     same_params: int | None
     ignored: list[str]
     counted: list[str]
@@ -94,10 +97,10 @@ def finding_page(
 ) -> FindingPage:
     """Return a finding with both of its runs."""
     comparison = compare_runs(finding)
-    spans = spans_of_runs(lab, [finding.run.uuid, finding.original.uuid])
+    uuids = [finding.run.uuid, finding.original.uuid]
+    spans = spans_of_runs(lab, uuids)
+    states = energy_states(lab, uuids, spans)
     metrics = metrics_of([finding.run_id, finding.original_id])
-    unmeasured = [run for run in (finding.run, finding.original) if run.uuid not in spans]
-    uncounted = uncounted_runs(unmeasured)
 
     def side(title: str, run: Run) -> Side:
         took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
@@ -107,7 +110,7 @@ def finding_page(
             who_of(run, visibility),
             took,
             run_pair(lab, run.uuid, spans),
-            run.uuid in uncounted,
+            states[run.uuid],
             metrics.get(run.pk),
         )
 
@@ -116,6 +119,11 @@ def finding_page(
         sides=[side("Duplicate", finding.run), side("Original", finding.original)],
         parts=_parts(comparison),
         differs=_differs(comparison),
+        labels=_label_texts(finding, comparison),
+        has_missing_values=any(
+            ValueState.NOT_UPLOADED in (difference.here_state, difference.there_state)
+            for difference in comparison.differs
+        ),
         same_params=_same_params(comparison),
         ignored=sorted(comparison.ignored & set(comparison.here.params or {})),
         counted=sorted(comparison.works[0].params or {}),
@@ -201,23 +209,24 @@ def _same_params(comparison: Sides) -> int | None:
     return None if params is None or changed is None else len(set(params) - changed)
 
 
+def _label_texts(finding: DuplicateFinding, comparison: Sides) -> list[str]:
+    """Return the labels of the verdict, with their values as far as they are known."""
+    texts = {
+        difference.name: label_text(difference)
+        for difference in comparison.differs
+        if difference.part == "labels"
+    }
+    return [texts.get(name, name) for name in finding.labels]
+
+
 def _differs(comparison: Sides) -> list[DifferenceRow]:
     return [
         DifferenceRow(
             difference.part,
             difference.name,
-            _value(difference.here, difference.only, "there"),
-            _value(difference.there, difference.only, "here"),
+            value_text(difference.here, difference.here_state),
+            value_text(difference.there, difference.there_state),
         )
         for difference in comparison.differs
         if difference.part not in ("code", "data", "start")  # shown by the parts
     ]
-
-
-def _value(value: Any, only: str, missing: str) -> str:
-    """Return a value as displayed: 'none' if that run has no such name, 'hash only' if the value
-    is not stored.
-    """
-    if only == missing:
-        return "none"
-    return "hash only" if value is None else str(value)

@@ -39,8 +39,9 @@ from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of_run
 from apps.preflight.models import DuplicateFinding
+from apps.runs.choices import EnergyState
 from apps.runs.models import Run
-from apps.runs.selectors import uncounted_runs
+from apps.runs.selectors import energy_states
 from apps.trackers.registry import run_panels
 from apps.trackers.tracker import Amount, Page
 
@@ -170,9 +171,7 @@ class RunDevice:
 
 @dataclass(frozen=True)
 class RunPage:
-    """One run. ``archive_problem``: why its archived windows cannot be shown. ``uncounted``: its
-    energy may still arrive.
-    """
+    """One run. ``archive_problem``: why its archived windows cannot be shown."""
 
     run: Run
     who: str
@@ -180,8 +179,7 @@ class RunPage:
     period: Period
     took: str
     figures: EnergyAndEmissions
-    measured: bool
-    uncounted: bool
+    energy_state: EnergyState
     pricing: Pricing
     qualities: list[tuple[str, Quantity]]
     idle: Quantity | None
@@ -299,8 +297,7 @@ def run_page(
         period=period,
         took=took(run, now),
         figures=energy_and_emissions(query, whole),
-        measured=bool(use.parts),
-        uncounted=not use.parts and bool(uncounted_runs([run])),
+        energy_state=energy_states(lab, [run.uuid], {run.uuid} if use.parts else ())[run.uuid],
         pricing=pricing,
         qualities=[
             (

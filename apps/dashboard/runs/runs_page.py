@@ -20,10 +20,10 @@ from apps.core.text import is_unstorable
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
 from apps.dashboard.formatting import duration
-from apps.runs.choices import Intent, RunState
+from apps.runs.choices import EnergyState, Intent, RunState
 from apps.runs.fingerprint_diff import value_text
 from apps.runs.models import Metric, Run
-from apps.runs.selectors import SORTS, active_in, fingerprints_of, runs_of
+from apps.runs.selectors import SORTS, active_in, energy_states, fingerprints_of, runs_of
 
 MOST_COLUMNS = 8
 NONE = ""
@@ -220,13 +220,25 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run in a list. ``figures``: None if unmeasured."""
+    """A run in a list. ``figures`` None: see ``energy_state``."""
 
     run: Run
     who: str
     took: str
     figures: EnergyAndEmissions | None
+    energy_state: EnergyState
     cells: list[str] = field(default_factory=list)
+
+    @property
+    def energy_mj(self) -> int | None:
+        return self.figures.energy.value if self.figures else None
+
+    @property
+    def emission_ug(self) -> int | None:
+        """The emissions, None if part of the energy has no factor."""
+        if self.figures is None or self.figures.emission.missing:
+            return None
+        return self.figures.emission.value
 
 
 @dataclass(frozen=True)
@@ -275,7 +287,7 @@ def run_rows(
     clip: Clip | None = None,
 ) -> tuple[list[RunRow], Units]:
     """Return runs with their figures, within ``clip`` or as a whole, and the cells of ``columns``.
-    One query for figures, two for columns.
+    At most two queries for figures, two for columns.
     """
     if not runs:
         return [], column_units([])
@@ -291,12 +303,16 @@ def run_rows(
     figures = figures_by(lab, query, ["run"])
     by_run = {str(run.uuid): figures.get((str(run.uuid),)) for run in runs}
     units = column_units(part for part in by_run.values() if part)
+    counted = {run.uuid for run in runs if by_run[str(run.uuid)]}
+    states = energy_states(lab, [run.uuid for run in runs], counted)
     rows = []
     for run in runs:
         part = by_run[str(run.uuid)]
         own = query.replace(subject_kind="run", subject_key=str(run.uuid))
         figures_pair = energy_and_emissions(own, part, units) if part else None
-        rows.append(RunRow(run, visibility.user_of(run), took(run, now), figures_pair))
+        rows.append(
+            RunRow(run, visibility.user_of(run), took(run, now), figures_pair, states[run.uuid])
+        )
     cells = column_cells(runs, columns)
     return [replace(row, cells=cells.get(row.run.pk, [])) for row in rows], units
 

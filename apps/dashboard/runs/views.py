@@ -44,10 +44,8 @@ def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 def _line(row: RunRow, clip: Clip | None) -> tuple[Any, ...]:
-    run, figures = row.run, row.figures
+    run, energy, emission = row.run, row.energy_mj, row.emission_ug
     hours = (clip.from_hour, clip.to_hour) if clip else (None, None)
-    energy = figures.energy.value if figures else None
-    emission = figures.emission.value if figures and not figures.emission.missing else None
     return (
         run.uuid,
         run.name,
@@ -64,13 +62,15 @@ def _line(row: RunRow, clip: Clip | None) -> tuple[Any, ...]:
         None if emission is None else emission / UG_PER_KG,
         PERIOD if clip else WHOLE_RUN,
         *(None if hour is None else iso_hour(hour) for hour in hours),
+        row.energy_state.value,
     )
 
 
 @page()
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the filtered runs. An empty value: not measured, or no factor. ``energy_of`` is
-    ``run`` for the energy of the whole run, or ``period`` for that within the hours beside it.
+    """Download the filtered runs. An empty value: see ``energy_state``, or no factor.
+    ``energy_of`` is ``run`` for the energy of the whole run, or ``period`` for that within the
+    hours beside it.
     """
     visibility = visibility_for(visitor.lab, visitor.user)
     filtered_runs, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility)
@@ -107,6 +107,7 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "energy_of",
         "period_from_utc",
         "period_to_utc",
+        "energy_state",
         *columns,
     )
     return csv_response(f"{visitor.lab.slug}-runs", head, lines())
@@ -125,10 +126,12 @@ def compare(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download a comparison: one row per part, one column per run."""
+    """Download a comparison: one row per figure, metric and part, one column per run."""
     selected = runs_from_uuids(visitor.lab, request.GET.getlist("run"))
     head = ("part", "name", "alike", *(str(run.uuid) for run in selected))
-    return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(selected))
+    visibility = visibility_for(visitor.lab, visitor.user)
+    rows, _ = run_rows(visitor.lab, selected, visitor.now, visibility)
+    return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(rows))
 
 
 @page()

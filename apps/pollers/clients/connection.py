@@ -27,12 +27,15 @@ PAGE_ROWS = 200
 
 
 class PollError(Exception):
-    """An unusable response. ``message``: sentence for the page. ``wait_s``: requested delay."""
+    """An unusable response. ``message``: sentence for the page. ``wait_s``: requested delay.
+    ``status``: of the response, 0 if there is none.
+    """
 
-    def __init__(self, message: str, *, wait_s: int = 0) -> None:
+    def __init__(self, message: str, *, wait_s: int = 0, status: int = 0) -> None:
         super().__init__(message)
         self.message = message
         self.wait_s = wait_s
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ class Connection:
         if status in (401, 403):
             return PollError(
                 f"{self.host} refuses the token ({status}). Check that it is valid and may read "
-                "the hardware list."
+                "the hardware list.",
+                status=status,
             )
         if status == 404:
             return PollError(f"{self.host} has no such API (404). Check address and program.")

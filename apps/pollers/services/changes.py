@@ -23,7 +23,7 @@ def update_asset(*, source: AssetSource, row: PolledRow, by: User | None, now: i
     changed = [each for each in differences(row.accepted, row.cells) if each.is_fact]
     try:
         with transaction.atomic():
-            describe(asset=asset, facts=_new_facts(source, row, asset), by=by, now=now)
+            describe(asset=asset, facts=_new_facts(source, row, asset, now), by=by, now=now)
     except LabCarbonError as error:
         row.problem = f"{error.message} {error.hint}".strip()[:400]
         row.save(update_fields=["problem"])
@@ -38,11 +38,11 @@ def update_asset(*, source: AssetSource, row: PolledRow, by: User | None, now: i
     return True
 
 
-def _new_facts(source: AssetSource, row: PolledRow, asset: Asset) -> Facts:
+def _new_facts(source: AssetSource, row: PolledRow, asset: Asset, now: int) -> Facts:
     """Return the facts of an asset with the changed cells, read as the import reads them."""
     options = Options(source.currency, source.bought_on)
     header = Header(source.get_system_display(), fields=(), ignored=())
-    draft = Drafter(source.lab, options, header).drafted(row.cells).draft
+    draft = Drafter(source.lab, options, header, now).drafted(row.cells).draft
     present = {name: getattr(asset, name) for name in Facts.__dataclass_fields__}
     updated = {
         name: getattr(draft.facts, name)

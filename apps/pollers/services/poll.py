@@ -11,7 +11,8 @@ from django.db import transaction
 from apps.accounts import audit
 from apps.assets.choices import ImportState
 from apps.assets.services import csv_import
-from apps.assets.spreadsheets.preview import LEFT_OUT, NEW, Reading, Row, settled
+from apps.assets.spreadsheets.line_parents import settled
+from apps.assets.spreadsheets.preview import LEFT_OUT, NEW, Reading, Row
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError

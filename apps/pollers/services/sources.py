@@ -97,10 +97,15 @@ def remove_source(*, source: AssetSource, by: User | None, now: int) -> None:
     _record(source, Act.REMOVED, by, now)
 
 
+def resume_polling(*, source: AssetSource) -> None:
+    """Let the next poll start, also after a loss: the rows may be back."""
+    AssetSource.objects.filter(pk=source.pk).update(halted_us=None, due_us=0)
+
+
 @transaction.atomic
 def poll_again(*, source: AssetSource) -> None:
-    """Enqueue a poll, also after a loss: the rows may be back."""
-    AssetSource.objects.filter(pk=source.pk).update(halted_us=None, due_us=0)
+    """Enqueue a poll, also after a loss."""
+    resume_polling(source=source)
     enqueue(kind=POLL, key=str(source.pk))
 
 

@@ -22,12 +22,12 @@ class UploadError(Exception):
     """The server did not accept a batch. The text has the reason. Earlier batches are stored.
 
     ``is_rejected``: the server rejected the request, so a retry is useless. Else it was unavailable
-    or busy for too long.
+    or busy for too long. ``status``: of its response, 0 without one.
     """
 
-    def __init__(self, message: str, *, is_rejected: bool = False) -> None:
+    def __init__(self, message: str, *, is_rejected: bool = False, status: int = 0) -> None:
         super().__init__(message)
-        self.is_rejected = is_rejected
+        self.is_rejected, self.status = is_rejected, status
 
 
 @dataclass
@@ -126,7 +126,7 @@ class BulkUploader:
                     return reply.body
                 reason = f"{self._transport.url} responded {reply.status}: {reply.message}"
                 if reply.status not in (429, 500, 502, 503, 504):
-                    raise UploadError(reason, is_rejected=True)
+                    raise UploadError(reason, is_rejected=True, status=reply.status)
                 if reply.retry_after_s is not None:
                     wait_s = max(wait_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
             if attempt < MAX_ATTEMPTS:

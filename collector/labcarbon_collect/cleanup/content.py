@@ -1,4 +1,4 @@
-"""Lists, reads, locks and deletes the content at a path.
+"""Reads, locks and deletes listed content at a path.
 
 Digests follow docs/artifacts.md: SHA-256 of a file, or of the sorted manifest of a folder.
 """
@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from typing import Callable, Generator, Iterator, List, Tuple
+from typing import Callable, Generator, Iterator, Tuple
 
+from labcarbon_collect.cleanup.hub_revisions import used_blobs
+from labcarbon_collect.cleanup.listings import (
+    FILE,
+    File,
+    LinkedFile,
+    Listing,
+    blob_of,
+    entry_like,
+    list_content,
+    open_blobs,
+)
 from labcarbon_collect.cleanup.open_files import read_lease
 from labcarbon_collect.cleanup.safe_paths import (
     ItemBlocked,
-    describe_type,
     exists,
     mount_id,
     open_file,
@@ -24,138 +32,6 @@ from labcarbon_collect.cleanup.safe_paths import (
 )
 from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.lc1 import manifest_hash
-
-FILE, FOLDER = "file", "folder"
-_MAX_FILES, _MAX_DEPTH = 2_000_000, 64
-_UNREGISTERED_MESSAGE = "it contains unregistered content"
-
-
-@dataclass(frozen=True)
-class File:
-    """A plain file. ``name``: its path below the folder; empty for a single file."""
-
-    # There may be millions of instances.
-    __slots__ = ("ctime_ns", "inode", "mtime_ns", "name", "size")
-
-    name: bytes
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-
-@dataclass
-class Listing:
-    """Content at a path. ``folders``: relative path and inode of each, parents before children;
-    empty for a single file.
-    """
-
-    form: str
-    device: int
-    files: List[File] = field(default_factory=list)
-    folders: List[Tuple[bytes, int]] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> int:
-        """Total size of the files."""
-        return sum(file.size for file in self.files)
-
-    def is_same_after_move(self, other: Listing) -> bool:
-        """Return whether ``other`` is the same content under another name. A move changes the ctime
-        of the moved file or folder, but not of the files inside.
-        """
-        if self.form == FILE:
-            own, other_files = (
-                [(file.inode, file.size, file.mtime_ns) for file in side.files]
-                for side in (self, other)
-            )
-            return own == other_files and (self.form, self.device) == (other.form, other.device)
-        return self == other
-
-
-def list_content(folder: int, name: str) -> Listing:
-    """List the content at a path. Raises ItemBlocked unless it is a plain file, or a folder of
-    plain visible files without hard links.
-    """
-    try:
-        status = os.lstat(name, dir_fd=folder)
-    except FileNotFoundError as error:
-        raise ItemBlocked("nothing exists at its path") from error
-    except OSError as error:
-        raise ItemBlocked(f"it cannot be inspected: {error.strerror}") from error
-    if status.st_dev != os.fstat(folder).st_dev:
-        raise ItemBlocked("a file system is mounted there")
-    if stat.S_ISREG(status.st_mode):
-        listing = Listing(FILE, status.st_dev)
-        listing.files.append(file_entry(b"", status))
-        return listing
-    if not stat.S_ISDIR(status.st_mode):
-        raise ItemBlocked(f"it is {describe_type(folder, name)}")
-    listing = Listing(FOLDER, status.st_dev)
-    top = open_folder(folder, name)
-    try:
-        _list_folder(top, b"", 0, mount_id(folder), listing)
-    finally:
-        os.close(top)
-    listing.files.sort(key=lambda file: file.name)
-    return listing
-
-
-def file_entry(name: bytes, status: os.stat_result) -> File:
-    """Return the entry of a plain file. Raises ItemBlocked if it has several hard links."""
-    if status.st_nlink > 1:
-        subject = f"{os.fsdecode(name)} in it has" if name else "it has"
-        raise ItemBlocked(
-            f"{subject} {status.st_nlink} hard links: deleting it would free no space"
-        )
-    return File(name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _list_folder(folder: int, path: bytes, depth: int, mount: str, listing: Listing) -> None:
-    if mount_id(folder) != mount:
-        raise ItemBlocked(f"a file system is mounted in it, at {os.fsdecode(path) or 'its top'}")
-    listing.folders.append((path, os.fstat(folder).st_ino))
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(os.fsencode(entry.name) for entry in entries)
-    except OSError as error:
-        raise ItemBlocked(f"{os.fsdecode(path)} in it cannot be read: {error.strerror}") from error
-    for name in names:
-        below, text_name = (path + b"/" + name if path else name), os.fsdecode(name)
-        if name.startswith(b".") or name == b"__pycache__":
-            raise ItemBlocked(f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)}")
-        try:
-            status = os.lstat(text_name, dir_fd=folder)
-        except OSError as error:
-            raise ItemBlocked(
-                f"{os.fsdecode(below)} in it cannot be inspected: {error.strerror}"
-            ) from error
-        if status.st_dev != listing.device:
-            raise ItemBlocked(f"a file system is mounted in it, at {os.fsdecode(below)}")
-        if stat.S_ISREG(status.st_mode):
-            listing.files.append(file_entry(below, status))
-        elif stat.S_ISDIR(status.st_mode):
-            _list_subfolder(folder, text_name, below, depth, mount, listing)
-        else:
-            raise ItemBlocked(
-                f"{_UNREGISTERED_MESSAGE}: {os.fsdecode(below)} is "
-                f"{describe_type(folder, text_name)}"
-            )
-        if len(listing.files) > _MAX_FILES:
-            raise ItemBlocked(f"it contains more than {_MAX_FILES:,} files")
-
-
-def _list_subfolder(
-    folder: int, name: str, path: bytes, depth: int, mount: str, listing: Listing
-) -> None:
-    if depth >= _MAX_DEPTH:
-        raise ItemBlocked(f"it is more than {_MAX_DEPTH} folders deep")
-    inner = open_folder(folder, name)
-    try:
-        _list_folder(inner, path, depth + 1, mount, listing)
-    finally:
-        os.close(inner)
-
 
 _BLOCK = 1 << 20
 _CHANGED_MESSAGE = (
@@ -182,7 +58,7 @@ def read_digest(
                 with read_lease(descriptor, _label(file)):
                     pass
             rows.append((file.name, file.size, _digest(descriptor, last_part, file, on_block)))
-    if list_content(folder, name) != listing:
+    if list_content(folder, name, listing.blobs) != listing:
         raise ItemBlocked("it changed while it was read")
     return rows[0][2].hex() if listing.form == FILE else manifest_hash(rows)
 
@@ -206,8 +82,9 @@ def no_writers(folder: int, name: str, listing: Listing) -> Iterator[None]:
 
 
 def delete(folder: int, name: str, listing: Listing) -> None:
-    """Delete exactly the listed content without following links. Missing files are ignored. Raises
-    ItemBlocked if something remains.
+    """Delete exactly the listed content without following links. Missing files are ignored. Of a
+    revision in a cache of the Hugging Face hub, the blobs that no other revision uses are deleted
+    too. Raises ItemBlocked if something remains.
     """
     if listing.form == FILE:
         _unlink(folder, name, listing.files[0])
@@ -219,12 +96,15 @@ def delete(folder: int, name: str, listing: Listing) -> None:
     try:
         if mount_id(top) != mount:
             raise ItemBlocked("a file system is mounted there")
+        _delete_blobs(top, listing)
         with closing(_FolderCursor(top)) as below:
-            for file in listing.files:
+            for file in [*listing.files, *listing.hidden_links]:
                 parent_descriptor, last_part = below.open_subfolder(file.name)
                 if parent_descriptor >= 0 and mount_id(parent_descriptor) != mount:
                     raise ItemBlocked("a file system is mounted in it")
-                if parent_descriptor >= 0:
+                if parent_descriptor >= 0 and isinstance(file, LinkedFile):
+                    _unlink_link(parent_descriptor, last_part, file)
+                elif parent_descriptor >= 0:
                     _unlink(parent_descriptor, last_part, file)
         with closing(_FolderCursor(top)) as below:
             for path, _ in reversed(listing.folders[1:]):
@@ -284,9 +164,11 @@ def _open_files(folder: int, name: str, listing: Listing) -> _OpenFiles:
         return
     top = open_folder(folder, name)
     try:
-        with closing(_FolderCursor(top)) as below:
+        with open_blobs(listing.blobs) as blobs, closing(_FolderCursor(top)) as below:
             for file in listing.files:
                 parent_descriptor, last_part = below.open_subfolder(file.name)
+                if isinstance(file, LinkedFile):
+                    parent_descriptor, last_part = blobs, os.fsdecode(file.blob)
                 if parent_descriptor < 0:
                     raise ItemBlocked("it changed while it was read")
                 yield from _open_one(parent_descriptor, last_part, file)
@@ -320,7 +202,7 @@ def _check_unchanged(descriptor: int, name: str, file: File) -> os.stat_result:
         status = os.fstat(descriptor)
     except OSError as error:
         raise ItemBlocked(f"{name} cannot be inspected: {error.strerror}") from error
-    if file_entry(file.name, status) != file:
+    if entry_like(file, status) != file:
         raise ItemBlocked("it changed while it was read")
     return status
 
@@ -350,13 +232,13 @@ def _unlink(folder: int, name: str, file: File) -> None:
     try:
         if not exists(folder, name):
             return
-        if file_entry(file.name, os.lstat(name, dir_fd=folder)) != file:
+        if entry_like(file, os.lstat(name, dir_fd=folder)) != file:
             raise ItemBlocked(_CHANGED_MESSAGE.format(name))
         descriptor = open_file(folder, name)
         try:
             with read_lease(descriptor, name):
                 status = os.lstat(name, dir_fd=folder)
-                if file_entry(file.name, status) != file or not os.path.samestat(
+                if entry_like(file, status) != file or not os.path.samestat(
                     status, os.fstat(descriptor)
                 ):
                     raise ItemBlocked(_CHANGED_MESSAGE.format(name))
@@ -365,6 +247,33 @@ def _unlink(folder: int, name: str, file: File) -> None:
             os.close(descriptor)
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise ItemBlocked(f"{name} cannot be deleted: {error.strerror}") from error
+
+
+def _delete_blobs(top: int, listing: Listing) -> None:
+    """Delete the blobs of a revision that no other revision uses. ``top``: the revision."""
+    with open_blobs(listing.blobs) as blobs:
+        linked = {
+            file.blob: file
+            for file in [*listing.files, *listing.hidden_links]
+            if isinstance(file, LinkedFile)
+        }
+        if blobs < 0 or not linked:
+            return
+        for blob in sorted(linked.keys() - used_blobs(listing.blobs, os.fstat(top))):
+            _unlink(blobs, os.fsdecode(blob), linked[blob])
+        sync_folder(blobs)
+
+
+def _unlink_link(folder: int, name: str, file: LinkedFile) -> None:
+    """Delete a link if it is the listed one."""
+    if not exists(folder, name):
+        return
+    if blob_of(folder, name, file.name) != file.blob:
+        raise ItemBlocked(_CHANGED_MESSAGE.format(name))
+    try:
+        os.unlink(name, dir_fd=folder)
     except OSError as error:
         raise ItemBlocked(f"{name} cannot be deleted: {error.strerror}") from error
 

@@ -11,9 +11,9 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
-from labcarbon_collect.cleanup.content import File, Listing
+from labcarbon_collect.cleanup.listings import File, LinkedFile, Listing
 from labcarbon_collect.cleanup.safe_paths import FOLDER_FLAGS, ItemBlocked, exists, open_file
 from labcarbon_collect.cleanup.trash import write_json
 from labcarbon_collect.locks import AlreadyRunning
@@ -157,17 +157,15 @@ _MAX_LISTING_BYTES = 1 << 30
 
 def save_listing(journal: Journal, number: int, listing: Listing) -> None:
     """Write the listing of content to delete, flushed to disk. Raises ItemBlocked."""
-    files = [
-        [os.fsdecode(file.name), file.inode, file.size, file.mtime_ns, file.ctime_ns]
-        for file in listing.files
-    ]
+    files, hidden_links = _file_rows(listing.files), _file_rows(listing.hidden_links)
     folders = [[os.fsdecode(path), inode] for path, inode in listing.folders]
     path = _listing_path(journal, number)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder_descriptor = os.open(path.parent, FOLDER_FLAGS)
         try:
-            write_json(folder_descriptor, path.name, [listing.form, files, folders])
+            hub = [listing.blobs, hidden_links] if listing.blobs else []
+            write_json(folder_descriptor, path.name, [listing.form, files, folders, *hub])
         finally:
             os.close(folder_descriptor)
     except OSError as error:
@@ -186,12 +184,15 @@ def load_listing(journal: Journal, trash: int, number: int) -> Listing:
             if is_old
             else path.open(encoding="ascii") as file
         ):
-            form, files, folders = json.loads(file.read(_MAX_LISTING_BYTES))
+            form, files, folders, *hub = json.loads(file.read(_MAX_LISTING_BYTES))
+        blobs, hidden_links = hub or ("", [])
         return Listing(
             str(form),
             0,
-            [File(os.fsencode(file[0]), *map(int, file[1:])) for file in files],
+            [_parse_file(row) for row in files],
             [(os.fsencode(path), int(inode)) for path, inode in folders],
+            str(blobs),
+            [_parse_link(row) for row in hidden_links],
         )
     except (OSError, ValueError, TypeError, IndexError) as error:
         message = (
@@ -199,6 +200,29 @@ def load_listing(journal: Journal, trash: int, number: int) -> Listing:
             "manually"
         )
         raise ItemBlocked(message) from error
+
+
+def _file_rows(files: Sequence[File]) -> List[List[Any]]:
+    return [
+        [
+            os.fsdecode(file.name),
+            file.inode,
+            file.size,
+            file.mtime_ns,
+            file.ctime_ns,
+            *([os.fsdecode(file.blob)] if isinstance(file, LinkedFile) else []),
+        ]
+        for file in files
+    ]
+
+
+def _parse_file(row: List[Any]) -> File:
+    return _parse_link(row) if len(row) > 5 else File(os.fsencode(row[0]), *map(int, row[1:]))
+
+
+def _parse_link(row: List[Any]) -> LinkedFile:
+    inode, size, mtime_ns, ctime_ns = map(int, row[1:5])
+    return LinkedFile(os.fsencode(row[0]), inode, size, mtime_ns, ctime_ns, os.fsencode(row[5]))
 
 
 def remove_listing(journal: Journal, number: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import List
 
 from labcarbon_collect.cleanup.client import CleanupItem
-from labcarbon_collect.cleanup.content import FOLDER, delete
+from labcarbon_collect.cleanup.content import delete
 from labcarbon_collect.cleanup.journal import (
     DELETED,
     DELETING,
@@ -17,6 +17,7 @@ from labcarbon_collect.cleanup.journal import (
     remove_listing,
     save_listing,
 )
+from labcarbon_collect.cleanup.listings import FOLDER
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked, exists, open_parent
 from labcarbon_collect.cleanup.session import Session, verify_content
 from labcarbon_collect.cleanup.trash import (

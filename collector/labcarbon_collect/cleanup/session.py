@@ -16,7 +16,8 @@ from labcarbon_collect.cleanup.client import (
     PlanClient,
     Row,
 )
-from labcarbon_collect.cleanup.content import BlockCallback, Listing, list_content, read_digest
+from labcarbon_collect.cleanup.content import BlockCallback, read_digest
+from labcarbon_collect.cleanup.hub_revisions import hub_blobs
 from labcarbon_collect.cleanup.journal import (
     DELETED,
     DELETING,
@@ -27,6 +28,7 @@ from labcarbon_collect.cleanup.journal import (
     TRASHED,
     Journal,
 )
+from labcarbon_collect.cleanup.listings import Listing, list_content
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 
 ItemNotes = List[Tuple[CleanupItem, str]]  # an item and a message
@@ -222,7 +224,7 @@ def verify_content(
 
     Raises ItemBlocked, and FileBusy if a program has it open for writing, unless ``may_be_busy``.
     """
-    listing = list_content(folder, name)
+    listing = list_content(folder, name, hub_blobs(item.path))
     if listing.form != item.form:
         raise ItemBlocked(f"it is a {listing.form}, a {item.form} was registered")
     if listing.bytes != item.bytes:

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Dict, List, Optional, Sequence, Set
 
 from labcarbon_collect.cleanup.client import CleanupItem, CleanupPlan
-from labcarbon_collect.cleanup.content import BlockCallback, Listing, list_content, no_writers
+from labcarbon_collect.cleanup.content import BlockCallback, no_writers
 from labcarbon_collect.cleanup.journal import (
     MOVING,
     NOT_MOVED,
@@ -21,6 +21,7 @@ from labcarbon_collect.cleanup.journal import (
     TRASHED,
     Journal,
 )
+from labcarbon_collect.cleanup.listings import Listing, list_content
 from labcarbon_collect.cleanup.open_files import FileBusy
 from labcarbon_collect.cleanup.safe_paths import (
     ItemBlocked,
@@ -203,7 +204,7 @@ def confirm_move(
             verify_content(session.on_block, trash, slot, item)
         else:
             with no_writers(trash, slot, listing):
-                if not listing.is_same_after_move(list_content(trash, slot)):
+                if not listing.is_same_after_move(list_content(trash, slot, listing.blobs)):
                     raise ItemBlocked("it was changed or replaced just before the move")
     except ItemBlocked as reason:
         _put_back(session, item, folder, trash, str(reason))
@@ -266,7 +267,7 @@ def _move(session: Session, item: CleanupItem, folder: int, name: str, listing: 
 
 
 def _check_unchanged(folder: int, name: str, listing: Listing) -> None:
-    if list_content(folder, name) != listing:
+    if list_content(folder, name, listing.blobs) != listing:
         raise ItemBlocked("it changed after it was read")
 
 

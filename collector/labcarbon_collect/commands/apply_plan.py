@@ -2,6 +2,7 @@
 
 Every file is verified against its registered hash first. Anything that differs is left in place,
 and so are folders with other content, files with several hard links, and anything behind a link.
+Of a revision in a cache of the Hugging Face hub, --purge deletes the blobs that no other one uses.
 Trashed items can be restored (--restore). --purge deletes them after the plan's retention period.
 
 After an interruption, run the same command to continue. A personal login is required.

@@ -119,7 +119,10 @@ def _print_result(response: Optional[PreflightResponse], error: str, survey: Sur
             and not os.environ.get("NO_COLOR")
             and os.environ.get("TERM") != "dumb"
         )
-        print("\n".join(preflight_text.format_response(response, colour=colour, prefix="")))
+        lines = preflight_text.format_response(
+            response, colour=colour, prefix="", local_values=survey.local_values
+        )
+        print("\n".join(lines))
     else:
         is_data_known = "data" in survey.wire or bool(survey.data)
         default_message = (

@@ -181,7 +181,10 @@ def _start_run(
             )
             _notify(f"Duplicate check skipped: {startup.error}{suffix}")
         if startup.response is not None:
-            _print_lines(preflight_text.format_response(startup.response, colour=_use_colour()))
+            lines = preflight_text.format_response(
+                startup.response, colour=_use_colour(), local_values=startup.survey.local_values
+            )
+            _print_lines(lines)
     except Exception as error:  # noqa: BLE001
         return RunStartup(DaemonLink(error=f"{type(error).__name__}: {error}"), Survey({}))
     return startup

@@ -14,12 +14,13 @@ from labcarbon_collect.lc1 import hash_rows, manifest_hash
 
 MAX_FILES, _MAX_DEPTH = 2_000_000, 64
 LinkHandler = Callable[[bytes], None]
+_Folder = Tuple[bytes, bytes, int, bool]  # path, relative path, depth, whether behind a link
 
 
 @dataclass(frozen=True)
 class File:
     """A regular file of a data path. ``name``: its relative path with ``/``, empty for the path
-    itself.
+    itself. ``hard_links``: number of its names. ``is_behind_link``: its path contains a link.
     """
 
     name: bytes
@@ -29,6 +30,8 @@ class File:
     device: int
     inode: int
     ctime_ns: int
+    hard_links: int = 1
+    is_behind_link: bool = False
 
 
 @dataclass
@@ -78,11 +81,10 @@ def manifest(
         result.files.append(_file(b"", top, status))
         return result
     seen: Set[Tuple[int, int]] = {(status.st_dev, status.st_ino)}
-    pending: List[Tuple[bytes, bytes, int]] = [(top, b"", 0)]
+    pending: List[_Folder] = [(top, b"", 0, False)]
     while pending:
-        folder, name, depth = pending.pop()
         budget.check()
-        _list(folder, name, depth, result.files, seen, pending, budget, on_link)
+        _list(pending.pop(), result.files, seen, pending, budget, on_link)
         if len(result.files) > max_files:
             raise BudgetExceeded(f"it contains more than {max_files} files")
     result.files.sort(key=lambda file: file.name)
@@ -90,15 +92,14 @@ def manifest(
 
 
 def _list(
-    folder: bytes,
-    name: bytes,
-    depth: int,
+    listed: _Folder,
     files: List[File],
     seen: Set[Tuple[int, int]],
-    pending: List[Tuple[bytes, bytes, int]],
+    pending: List[_Folder],
     budget: Budget,
     on_link: Optional[LinkHandler],
 ) -> None:
+    folder, name, depth, is_behind_link = listed
     with os.scandir(folder) as entries:
         visible = [
             entry
@@ -111,29 +112,34 @@ def _list(
     for number, entry in enumerate(visible):
         if number % 256 == 0:
             budget.check()
-        if on_link is not None and entry.is_symlink():
+        is_link = entry.is_symlink()
+        if on_link is not None and is_link:
             on_link(entry.path)
         try:
             status = entry.stat()
         except FileNotFoundError:
             continue  # a link to nothing
         except OSError:
-            if entry.is_symlink():
+            if is_link:
                 continue  # a link to itself
             raise
         relative = name + b"/" + entry.name if name else entry.name
         if stat.S_ISREG(status.st_mode):
-            files.append(_file(relative, entry.path, status))
+            files.append(
+                _file(relative, entry.path, status, is_behind_link=is_behind_link or is_link)
+            )
         elif (
             stat.S_ISDIR(status.st_mode)
             and depth < _MAX_DEPTH
             and (status.st_dev, status.st_ino) not in seen
         ):
             seen.add((status.st_dev, status.st_ino))
-            pending.append((entry.path, relative, depth + 1))
+            pending.append((entry.path, relative, depth + 1, is_behind_link or is_link))
 
 
-def _file(name: bytes, path: bytes, status: os.stat_result) -> File:
+def _file(
+    name: bytes, path: bytes, status: os.stat_result, *, is_behind_link: bool = False
+) -> File:
     return File(
         name,
         path,
@@ -142,4 +148,6 @@ def _file(name: bytes, path: bytes, status: os.stat_result) -> File:
         status.st_dev,
         status.st_ino,
         status.st_ctime_ns,
+        status.st_nlink,
+        is_behind_link,
     )

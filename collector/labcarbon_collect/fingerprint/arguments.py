@@ -10,7 +10,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from labcarbon_collect.files.read_limits import BudgetExceeded, read_regular_file
-from labcarbon_collect.fingerprint.code_facts import Option
+from labcarbon_collect.fingerprint.syntax.options import Option
 from labcarbon_collect.lc1 import flatten
 
 Text = Union[str, bool]
@@ -72,7 +72,7 @@ def _read_option(
         short = declared.get(word[:2])
         flags = [declared.get(f"-{letter}") for letter in word[1:]]
         if short is not None and short.values != 0:
-            return [(short, short.name, word[2:].removeprefix("="))], 0
+            return [(short, short.name, short.as_text(word[2:].removeprefix("=")))], 0
         if all(flag is not None and flag.values == 0 for flag in flags):
             return [(flag, flag.name, flag.flag) for flag in flags if flag is not None], 0
     joined = _JOINED.match(word)
@@ -97,8 +97,9 @@ def _abbreviated(name: str, declared: Mapping[str, Optional[Option]]) -> Optiona
 def _values_of(option: Option, equals: str, text: str, following: Sequence[str]) -> List[Text]:
     """Return the values of a declared option. Without a word it is a flag."""
     if equals:
-        return [text]
-    return list(following[: _word_count(option, following)]) or [option.flag]
+        return [option.as_text(text)]
+    words = following[: _word_count(option, following)]
+    return [option.as_text(word) for word in words] or [option.flag]
 
 
 def _word_count(option: Option, following: Sequence[str]) -> int:
@@ -168,7 +169,7 @@ def config_params(
         return {f"config:{role}": hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()}
     merged: Dict[str, Any] = {}
     own = dict(values)
-    for key in _EXTENDING_KEYS:
+    for key in [key for key in values if str(key).lower() in _EXTENDING_KEYS]:
         bases = own[key] if isinstance(own.get(key), list) else [own.get(key)]
         paths = [os.path.join(os.path.dirname(path), str(base)) for base in bases if base]
         if paths and depth < _MAX_EXTENDED and all(map(os.path.isfile, paths)):

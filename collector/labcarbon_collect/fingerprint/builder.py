@@ -47,7 +47,7 @@ INLINE_HASH_BYTES, INLINE_HASH_FILES, INLINE_HASH_S = (
     0.15 * STARTUP_TIMEOUT_S,
 )
 _CODE_SHARE = 0.6  # of the time: parameters need facts of the code
-_MAX_DROPPED, _MAX_NOT_COMPARED = 500, 20
+_MAX_DROPPED, _MAX_NOT_COMPARED, _MAX_TEXT = 500, 20, 100
 TRAIN = "train"
 Paths = List[Tuple[str, str]]
 
@@ -58,6 +58,7 @@ class Survey:
 
     ``data``, ``start``: (role, path) of contents that are not hashed yet. ``notes``: what is
     unknown or weak, and why. ``is_late``: a later survey with more time knows more parameters.
+    ``local_values``: values of parameters, seeds and labels for this terminal. They are never sent.
     """
 
     wire: Dict[str, Any]
@@ -65,6 +66,7 @@ class Survey:
     start: Paths = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     is_late: bool = False
+    local_values: Dict[str, Any] = field(default_factory=dict)
 
 
 def gather(
@@ -136,11 +138,18 @@ def survey(
     else:
         if code is None:
             params.not_compared.append("settings that the code reads")
+        elif code.program:
+            params.not_compared.append("settings that a compiled program reads")
         _add_params(result, params)
         file_parts = _FileParts(params, home, budget)
+        unexamined_call = Deadline("unexamined inputs", params.find_unexamined)
     _add_code(result, code_call, params.parsed_files if params else (), home, budget)
     if file_parts is not None:
         file_parts.add_to(result, budget)
+        unexamined = unexamined_call.wait(budget)
+        if unexamined is None:
+            unexamined = ["files that the code names"]
+        result.wire["not_compared"] = _limit_texts([*result.wire["not_compared"], *unexamined])
     versions = environment_call.wait(budget)
     if versions:
         result.wire["environment"] = versions
@@ -159,6 +168,8 @@ def _surroundings(
         code.files.config_files,
         list(code.files.paths.values()),
         code.path,
+        os.path.realpath(code.state.root) if code.state else "",
+        code.state.files.keys() if code.state else frozenset(),
         budget,
     )
 
@@ -226,9 +237,14 @@ def _add_params(result: Survey, params: CommandParams) -> None:
     wire["told"] = params.values
     wire["labels"] = _hash_values(sorted_.labels)
     wire["dropped"] = _hash_values(sorted_.dropped)
-    wire["not_compared"] = list(dict.fromkeys(params.not_compared))[:_MAX_NOT_COMPARED]
+    wire["not_compared"] = _limit_texts(params.not_compared)
     result.notes.extend(params.notes)
     result.is_late = params.is_late
+    result.local_values = params.local_values
+
+
+def _limit_texts(texts: Sequence[str]) -> List[str]:
+    return [text[:_MAX_TEXT] for text in dict.fromkeys(texts)][:_MAX_NOT_COMPARED]
 
 
 def _hash_values(values: Mapping[str, Any]) -> Dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
-from typing import Any, Collection, Dict, List, Mapping, Optional, Set, Tuple
+from dataclasses import dataclass, field
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.digest_cache import DigestCache
 from labcarbon_collect.files.read_limits import Budget, read_regular_file
@@ -20,6 +20,8 @@ from labcarbon_collect.fingerprint.imports import (
 from labcarbon_collect.fingerprint.launchers import Launch
 from labcarbon_collect.fingerprint.normalise import normal_hash, normal_lines, pack_lines, shingles
 from labcarbon_collect.fingerprint.payload import display_name
+from labcarbon_collect.fingerprint.search_path import editable_folders
+from labcarbon_collect.fingerprint.syntax.path_uses import OPENED, READ
 from labcarbon_collect.lc1 import part_hash
 
 _INLINE = "-c"
@@ -35,6 +37,7 @@ class Code:
     """The wire's ``entry`` and ``entry_name``, and the files of the program, if they are known.
 
     ``path``: the executed file, "" for none. ``program``: the hash of a program that is no text.
+    ``named``: git's entry of each other tracked file that the code names.
     """
 
     entry: str
@@ -44,6 +47,7 @@ class Code:
     path: str = ""
     program: str = ""
     error: str = ""
+    named: Dict[str, bytes] = field(default_factory=dict)
 
     @property
     def facts(self) -> CodeFacts:
@@ -87,9 +91,26 @@ def read_code(launch: Launch, cwd: str, environ: Mapping[str, str], budget: Budg
             code.program = part_hash("program", digest)
         else:
             code.files = _collect_files(launch, entry, root, state, environ, cwd, budget)
+            code.named = _named_files(code.files, state, root, (cwd, entry.folder))
     except UnknownCode as error:
         code.error = str(error)
     return code
+
+
+def _named_files(
+    files: Closure, state: Optional[GitState], root: str, folders: Sequence[str]
+) -> Dict[str, bytes]:
+    """Return tracked files that the code may read by a constant path: a text, a table."""
+    if state is None:
+        return {}
+    named: Dict[str, bytes] = {}
+    for text, use in files.facts.inputs.paths.items():
+        for folder in folders if use in (READ, OPENED) else ():
+            path = os.path.relpath(os.path.realpath(os.path.join(folder, text)), root)
+            entry = state.files.get(os.fsencode(path))
+            if entry is not None and path not in files.files:
+                named[path] = entry
+    return named
 
 
 def omit_files(code: Code, paths: Collection[str]) -> None:
@@ -130,6 +151,9 @@ def add_normal(code: Code, cache: DigestCache, budget: Budget) -> Dict[str, Any]
             packed_files.append((name, lines))
     finally:
         cache.store_lines(new_lines)
+    packed_files += [
+        (name, b"\0" + hashlib.sha256(entry).digest()[:8]) for name, entry in code.named.items()
+    ]
     return {"normal": normal_hash(packed_files), "shingles": shingles(packed_files)}
 
 
@@ -171,16 +195,26 @@ def _collect_files(
     if not entry.path and launch.kind != "inline":
         raise UnknownCode(f"{entry.name} is not below this folder")
     search = _search_path(
-        entry.folder, environ, cwd, *([root, os.path.join(root, "src")] if state else [])
+        entry.folder,
+        environ,
+        cwd,
+        *([root, os.path.join(root, "src")] if state else []),
+        *editable_folders(launch, cwd, environ),
     )
     if launch.kind == "inline":
         python = launch.family == "python"
         name = f"{_INLINE}.py" if python else _INLINE
         files = import_closure_of_text(
-            launch.entry, name=name, python=python, root=root, search=search, budget=budget
+            launch.entry,
+            name=name,
+            python=python,
+            root=root,
+            search=search,
+            cwd=cwd,
+            budget=budget,
         )
     else:
-        files = import_closure([entry.path], root=root, search=search, budget=budget)
+        files = import_closure([entry.path], root=root, search=search, cwd=cwd, budget=budget)
     if (
         state is None
         and launch.family not in ("python", "R")

@@ -10,13 +10,29 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-NO_DEFAULT = object()  # a default that is missing or no constant
-_FLAG_ACTIONS = frozenset(
-    ("store_true", "store_false", "count", "store_const", "append_const", "help", "version")
+from labcarbon_collect.fingerprint.syntax.calls import Call, arguments_of, scopes_of
+from labcarbon_collect.fingerprint.syntax.environ_uses import (
+    parents_of,
+    reads_by_unknown_name,
+    resolve_aliases,
+    tested_variables,
 )
-_LAST_WINS = frozenset(("store", "store_true", "store_false", "store_const"))
+from labcarbon_collect.fingerprint.syntax.input_facts import InputFacts
+from labcarbon_collect.fingerprint.syntax.options import (
+    NO_DEFAULT,
+    Option,
+    constant,
+    flag_value,
+    has_negative,
+    is_text_option,
+    name_of,
+    repeats,
+    value_count,
+)
+from labcarbon_collect.fingerprint.syntax.path_uses import path_beside
+
 # Functions of a project that pass options on to a parser.
 _DECLARERS = frozenset(("add", "arg", "argument", "add_arg", "add_option", "add_opt", "opt"))
 _ARGUMENT_KEYWORDS = frozenset(
@@ -41,20 +57,6 @@ _SHELL_INDIRECT = re.compile(r"\$\{!|\beval\s")
 _PATH_TEXT = re.compile(r"^(?!\.{0,2}/?$)[\w.~/-][\w./ -]{1,200}$")
 _ENV_FILE = re.compile(r"^[\w./ -]{0,200}\.env(\.\w+)?$")
 _MAX_NAMES, _MAX_ENV_FILES, _MAX_ORIGINS, _ROUNDS = 5000, 20, 200, 5
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a command line. ``name``: its name without dashes. ``values``: how many words it
-    takes, an integer, ``+``, ``*`` or ``?``. ``default``: its constant default, or NO_DEFAULT.
-    ``flag``: its value without a word. ``repeats``: each occurrence counts, not only the last one.
-    """
-
-    name: str
-    values: Union[int, str] = 1
-    default: Any = NO_DEFAULT
-    flag: Any = True
-    repeats: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class CodeFacts:
     sets_defaults: bool = False
     hydra: Optional[HydraCall] = None
     cell: Dict[str, Any] = field(default_factory=dict)
+    inputs: InputFacts = field(default_factory=InputFacts)
 
     def add(self, nodes: Sequence[ast.AST], *, is_entry: bool) -> None:
         """Add the facts of one file. ``nodes``: all nodes of its syntax tree."""
@@ -101,6 +104,18 @@ class CodeFacts:
         for name, variable, default in self.calls:
             if name in self.readers:
                 self.add_variable(variable, default if self.readers[name] else NO_DEFAULT)
+
+    def finish(self) -> None:
+        """Add the names and texts that reach a use through the parameters of functions. Call it
+        after the last file.
+        """
+        computed, _ = self.inputs.calls.sources(self.inputs.used.get("computed", set()))
+        read, texts = self.inputs.calls.sources(self.inputs.used.get("read", set()))
+        beside, _ = self.inputs.calls.sources(self.inputs.used.get("beside", set()))
+        self.inputs.beside |= beside
+        self.computed |= computed
+        self.read |= read
+        self.read_texts |= texts
 
     def add_variable(self, name: str, default: Any) -> None:
         """Add a variable that is read. One with several defaults has none."""
@@ -124,9 +139,9 @@ class CodeFacts:
             return
         for statement in statements:
             target, value = _single_assignment(statement)
-            constant = _constant(value)
-            if isinstance(target, ast.Name) and constant is not NO_DEFAULT:
-                self.cell[target.id] = constant
+            value_of_cell = constant(value)
+            if isinstance(target, ast.Name) and value_of_cell is not NO_DEFAULT:
+                self.cell[target.id] = value_of_cell
 
     @property
     def reads_unknown_variables(self) -> bool:
@@ -144,7 +159,9 @@ class CodeFacts:
         if self.sets_defaults:
             return {}
         return {
-            option.name: option.default
+            option.name: option.as_text(option.default)
+            if isinstance(option.default, str)
+            else option.default
             for option in self.options.values()
             if option is not None and option.default is not NO_DEFAULT
         }
@@ -162,6 +179,9 @@ class _FileFacts:
         self._in_readers: Set[int] = set()
         self._prefixes: Set[str] = set()
         self._has_computed_variable = False
+        resolve_aliases(nodes)
+        self._parents = parents_of(nodes)
+        self._scopes = scopes_of(nodes, self._parents)
 
     def _find_readers(self) -> None:
         """Find functions whose first argument is the name of a variable: ``env("LR", 0.1)``."""
@@ -182,20 +202,26 @@ class _FileFacts:
             if isinstance(node, ast.alias) and node.asname:
                 facts.used_functions.add(node.name)
             elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called:
-                facts.used_functions.add(_name_of(node))
+                facts.used_functions.add(name_of(node))
             elif isinstance(node, ast.Call) and node.args:
-                name, variable = _called_name(node), _constant(node.args[0])
+                name, variable = _called_name(node), constant(node.args[0])
                 if not isinstance(variable, str) or len(facts.calls) >= _MAX_NAMES:
                     facts.used_functions.add(name)
                     continue
                 keywords = {keyword.arg: keyword.value for keyword in node.keywords}
                 default = node.args[1] if len(node.args) > 1 else keywords.get("default")
-                facts.calls.append((name, variable, _constant(default)))
+                facts.calls.append((name, variable, constant(default)))
             elif isinstance(node, ast.Call):
                 facts.used_functions.add(_called_name(node))
 
     def collect(self) -> None:
         self._find_readers()
+        facts = self._facts
+        facts.inputs.add(self._nodes, self._parents)
+        facts.inputs.calls.add_functions(self._nodes, self._parents)
+        self._has_computed_variable = reads_by_unknown_name(self._nodes, self._parents)
+        for name in tested_variables(self._nodes):
+            facts.add_variable(name, NO_DEFAULT)
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 self._add_call(node)
@@ -224,6 +250,7 @@ class _FileFacts:
         name = _called_name(node)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         self._add_declared_variables(node)
+        self._add_expanded_variables(node, name)
         if node.args and (name in ("add_argument", "option") or _is_declaration(node, name)):
             self._add_option(node, is_click=name == "option")
         elif name == "set_defaults":
@@ -234,42 +261,48 @@ class _FileFacts:
             if node.args and name != "setdefault" and id(node) not in self._in_readers:
                 self._add_variable(node.args[0], node.args[1] if len(node.args) > 1 else None)
         elif name == "startswith" and node.args:
-            prefix = _constant(node.args[0])
+            prefix = constant(node.args[0])
             if isinstance(prefix, str) and _PREFIX.match(prefix):
                 self._prefixes.add(prefix)
         elif name in ("load_dotenv", "dotenv_values"):
             if not node.args:
                 self._facts.env_files.append(".env")
             self._facts.env_file_wins |= any(
-                keyword.arg == "override" and _constant(keyword.value) is not False
+                keyword.arg == "override" and constant(keyword.value) is not False
                 for keyword in node.keywords
             )
-        elif name == "main" and self._is_entry and (owner is None or _name_of(owner) == "hydra"):
+        elif name == "main" and self._is_entry and (owner is None or name_of(owner) == "hydra"):
             self._add_hydra(node)
         elif _starts_program(name, owner) and node.args and not _is_known_program(node.args[0]):
             self._facts.unknown_programs = True
 
+    def _add_expanded_variables(self, node: ast.Call, name: str) -> None:
+        text = constant(node.args[0]) if name == "expandvars" and node.args else None
+        if isinstance(text, str):
+            self._facts.add_shell(text)
+
     def _add_option(self, node: ast.Call, *, is_click: bool) -> None:
-        words = [_constant(argument) for argument in node.args]
+        words = [constant(argument) for argument in node.args]
         texts = [word for word in words if isinstance(word, str) and word.startswith("-")]
         if not texts:
             return
         keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         positive = [text.partition("/")[0].strip() for text in texts] if is_click else texts
         long_names = [text for text in positive if text.startswith("--")] or positive
-        name = _constant(keywords["dest"]) if "dest" in keywords else long_names[0].lstrip("-")
+        name = constant(keywords["dest"]) if "dest" in keywords else long_names[0].lstrip("-")
         is_pair = is_click and any("/" in text for text in texts)
         option = Option(
             str(name).replace("-", "_"),
-            0 if is_pair else _value_count(keywords, is_click=is_click),
-            _constant(keywords["default"]) if "default" in keywords else NO_DEFAULT,
-            _flag_value(keywords),
-            _repeats(keywords, is_click=is_click),
+            0 if is_pair else value_count(keywords, is_click=is_click),
+            constant(keywords["default"]) if "default" in keywords else NO_DEFAULT,
+            flag_value(keywords),
+            repeats(keywords, is_click=is_click),
+            is_text_option(keywords, is_argparse=_called_name(node) == "add_argument"),
         )
         for text in positive[:8]:
             self._declare(text, option)
         negative = [text.partition("/")[2].strip() for text in texts if is_pair and "/" in text]
-        if _is_boolean_optional(keywords):
+        if has_negative(keywords):
             negative = [f"--no-{text[2:]}" for text in long_names if text.startswith("--")]
         for text in negative[:8]:
             self._declare(text, replace(option, flag=False))
@@ -287,20 +320,20 @@ class _FileFacts:
                 for part in keyword.value.elts if listed else [keyword.value]:  # type: ignore[attr-defined]
                     self._add_variable(part, None)
             elif keyword.arg in _PREFIX_KEYWORDS:
-                prefix = _constant(keyword.value)
+                prefix = constant(keyword.value)
                 if isinstance(prefix, str) and prefix:
                     joint = "_" if keyword.arg == "auto_envvar_prefix" else ""
                     self._facts.variable_prefixes.add(f"{prefix}{joint}")
 
     def _add_variable(self, name_node: ast.AST, default_node: Optional[ast.AST]) -> None:
-        name = _constant(name_node)
+        name = constant(name_node)
         if not isinstance(name, str):
             self._has_computed_variable = True
         else:
-            self._facts.add_variable(name, _constant(default_node))
+            self._facts.add_variable(name, constant(default_node))
 
     def _add_hydra(self, node: ast.Call) -> None:
-        keywords = {keyword.arg: _constant(keyword.value) for keyword in node.keywords}
+        keywords = {keyword.arg: constant(keyword.value) for keyword in node.keywords}
         if "config_path" in keywords or "config_name" in keywords:
             folder, name = keywords.get("config_path"), keywords.get("config_name")
             self._facts.hydra = HydraCall(
@@ -332,19 +365,56 @@ class _FileFacts:
         return names.union(*(self._origins[name] for name in names if name in self._origins))
 
     def _add_uses(self, node: ast.AST) -> None:
+        beside = path_beside(node)
+        if beside is not None:
+            names = self._with_origins(_names_in(beside))
+            self._facts.inputs.beside |= names
+            self._facts.inputs.add_use("beside", names, self._scopes[id(node)])
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
-            self._facts.computed |= self._with_origins(_names_in(node.slice))
+            self._add_computed(node, node.slice)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
             if not (_is_text(node.left) or _is_text(node.right)):
-                self._facts.computed |= self._with_origins(_names_in(node))
-        elif isinstance(node, ast.Call) and _reads_file(node):
-            owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-            for part in (owner, *node.args):
-                names = self._with_origins(_names_in(part))
-                self._facts.read |= names
-                self._facts.read_texts |= _texts_in(part)
-                for name in names:
-                    self._facts.read_texts |= self._texts.get(name, set())
+                self._add_computed(node, node)
+        elif isinstance(node, ast.Call):
+            self._add_arguments(node)
+            if _reads_file(node):
+                self._add_read(node)
+
+    def _add_computed(self, node: ast.AST, part: ast.AST) -> None:
+        names = self._with_origins(_names_in(part))
+        self._facts.computed |= names
+        self._facts.inputs.add_use("computed", names, self._scopes[id(node)])
+
+    def _add_read(self, node: ast.Call) -> None:
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        for part in (owner, *node.args, *(keyword.value for keyword in node.keywords)):
+            names = self._with_origins(_names_in(part))
+            self._facts.read |= names
+            self._facts.read_texts |= self._path_texts(part, names)
+            self._facts.inputs.add_use("read", names, self._scopes[id(node)])
+
+    def _add_arguments(self, node: ast.Call) -> None:
+        """Add which names and texts a call passes on to a function."""
+        for position, keyword, part in arguments_of(node):
+            names = self._with_origins(_names_in(part))
+            texts = self._path_texts(part, names)
+            if names or texts:
+                self._facts.inputs.calls.add(
+                    Call(
+                        _called_name(node),
+                        position,
+                        keyword,
+                        frozenset(names),
+                        frozenset(texts),
+                        self._scopes[id(node)],
+                    )
+                )
+
+    def _path_texts(self, part: Optional[ast.AST], names: Set[str]) -> Set[str]:
+        texts = _texts_in(part)
+        for name in names:
+            texts |= self._texts.get(name, set())
+        return texts
 
 
 def _names_in(node: Optional[ast.AST]) -> Set[str]:
@@ -380,15 +450,11 @@ def _texts_in(node: Optional[ast.AST]) -> Set[str]:
 
 
 def _called_name(node: ast.Call) -> str:
-    return _name_of(node.func)
-
-
-def _name_of(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name_of(node.func)
 
 
 def _is_environ(node: ast.AST) -> bool:
-    return _name_of(node) == "environ"
+    return name_of(node) == "environ"
 
 
 def _reads_variable(node: ast.AST, name: str) -> bool:
@@ -410,18 +476,8 @@ def _is_text(node: ast.AST) -> bool:
     )
 
 
-def _constant(node: Optional[ast.AST]) -> Any:
-    """Return the value of a constant expression, else NO_DEFAULT."""
-    if node is None:
-        return NO_DEFAULT
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return NO_DEFAULT
-
-
 def _key_names(node: ast.AST, *, is_variable: bool) -> Set[str]:
-    key = _constant(node)
+    key = constant(node)
     if not isinstance(key, str):
         return set()
     return {f"env.{key}"} if is_variable else {key}
@@ -429,7 +485,7 @@ def _key_names(node: ast.AST, *, is_variable: bool) -> Set[str]:
 
 def _is_declaration(node: ast.Call, name: str) -> bool:
     """Return whether a helper function declares an option: ``add("--lr", type=float)``."""
-    first = _constant(node.args[0])
+    first = constant(node.args[0])
     return (
         name in _DECLARERS
         and isinstance(first, str)
@@ -438,41 +494,8 @@ def _is_declaration(node: ast.Call, name: str) -> bool:
     )
 
 
-def _is_boolean_optional(keywords: Dict[str, Any]) -> bool:
-    return "action" in keywords and _name_of(keywords["action"]) == "BooleanOptionalAction"
-
-
-def _value_count(keywords: Dict[str, Any], *, is_click: bool) -> Union[int, str]:
-    if is_click and any(_constant(keywords.get(name)) is True for name in ("is_flag", "count")):
-        return 0
-    if _constant(keywords.get("action")) in _FLAG_ACTIONS or _is_boolean_optional(keywords):
-        return 0
-    count = _constant(keywords.get("nargs"))
-    return count if isinstance(count, (int, str)) and not isinstance(count, bool) else 1
-
-
-def _flag_value(keywords: Dict[str, Any]) -> Any:
-    """Return the value of an option without a word. One that the code computes is the text."""
-    if _constant(keywords.get("action")) == "store_false":
-        return False
-    given = keywords.get("const", keywords.get("flag_value"))
-    if given is None:
-        return True
-    value = _constant(given)
-    return ast.dump(given)[:200] if value is NO_DEFAULT else value
-
-
-def _repeats(keywords: Dict[str, Any], *, is_click: bool) -> bool:
-    """Return whether each occurrence of an option counts."""
-    if is_click:
-        return "multiple" in keywords or "count" in keywords or "callback" in keywords
-    return "action" in keywords and not (
-        _constant(keywords["action"]) in _LAST_WINS or _is_boolean_optional(keywords)
-    )
-
-
 def _starts_program(name: str, owner: Optional[ast.AST]) -> bool:
-    owner_name = _name_of(owner) if owner is not None else ""
+    owner_name = name_of(owner) if owner is not None else ""
     return (owner_name == "subprocess" and name in _STARTERS) or (
         owner_name == "os" and name in _OS_STARTERS
     )
@@ -483,9 +506,9 @@ def _is_known_program(node: ast.AST) -> bool:
     words: List[ast.AST] = list(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else [node]
     if not words or isinstance(words[0], ast.Starred):
         return False
-    if _name_of(words[0]) == "executable":  # sys.executable
+    if name_of(words[0]) == "executable":  # sys.executable
         words = words[1:]
-    return bool(words) and isinstance(_constant(words[0]), str)
+    return bool(words) and isinstance(constant(words[0]), str)
 
 
 def _reads_file(node: ast.Call) -> bool:
@@ -496,7 +519,7 @@ def _reads_file(node: ast.Call) -> bool:
     position = 0 if isinstance(node.func, ast.Attribute) else 1
     modes = [node.args[position]] if len(node.args) > position else []
     modes += [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
-    return not any(_WRITE_MODE.match(str(_constant(mode))) for mode in modes)
+    return not any(_WRITE_MODE.match(str(constant(mode))) for mode in modes)
 
 
 def _single_assignment(node: ast.AST) -> Tuple[Optional[ast.AST], Optional[ast.AST]]:
@@ -520,4 +543,7 @@ def _assignments(node: ast.AST) -> Iterator[Tuple[List[str], Optional[ast.AST]]]
 
 
 def _targets(node: ast.AST) -> Iterator[str]:
-    return (inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    if isinstance(node, ast.Attribute):
+        yield node.attr
+    else:
+        yield from (inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))

@@ -186,10 +186,14 @@ def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
     ).split(b"\0")
     if len(rows) // 2 > _MAX_CHANGED_FILES:
         raise BudgetExceeded(f"more than {_MAX_CHANGED_FILES} files differ from HEAD")
+    changes = [
+        (attributes.lstrip(b":").split(b" "), path)
+        for attributes, path in zip(rows[::2], rows[1::2])
+    ]
+    changes += [([b"", b"", _object_name(state, path)], path) for path in _unwatched(state, git)]
     remaining_bytes = _MAX_CHANGED_BYTES
-    for attributes, path in zip(rows[::2], rows[1::2]):
+    for before, path in changes:
         budget.check()
-        before = attributes.lstrip(b":").split(b" ")
         if path.endswith(b".ipynb") or _SUBMODULE in before[:2]:
             continue
         content, byte_count = _read_changed(
@@ -203,6 +207,21 @@ def _apply_changes(state: GitState, git: _Git, budget: Budget) -> None:
             state.files.pop(path, None)
         else:
             state.files[path] = content
+
+
+def _unwatched(state: GitState, git: _Git) -> List[bytes]:
+    """Return existing files whose changes git ignores: assume-unchanged and skip-worktree."""
+    rows = git("ls-files", "-v", "-z").split(b"\0")
+    paths = [row[2:] for row in rows if row[:1].islower() or row[:1] == b"S"]
+    return [
+        path
+        for path in paths[:_MAX_CHANGED_FILES]
+        if path in state.files and os.path.lexists(os.path.join(os.fsencode(state.root), path))
+    ]
+
+
+def _object_name(state: GitState, path: bytes) -> bytes:
+    return state.files[path].rpartition(b" ")[2]
 
 
 def _read_changed(

@@ -18,15 +18,19 @@ from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from labcarbon_collect.files.read_limits import Budget, BudgetExceeded, read_regular_file
 from labcarbon_collect.fingerprint.code_facts import CodeFacts
+from labcarbon_collect.fingerprint.foreign_code import scan_foreign, scan_shell_inputs
 from labcarbon_collect.fingerprint.normalise import MAX_PARSED_CHARS
 from labcarbon_collect.fingerprint.notebooks import (
+    MAGIC,
     InvalidNotebook,
     notebook_code,
     parameters_cell,
     without_magics,
 )
+from labcarbon_collect.fingerprint.search_path import added_folders
 
 _MAX_FILES, _MAX_BYTES, _MAX_FILE_BYTES = 5000, 64 * 1024 * 1024, 16 * 1024 * 1024
+_MAX_OUTER_FILES = 500  # of a folder of the search path, for imports with a computed name
 _FILE_NAME = re.compile(
     r"^[\w./ -]{1,200}\.(cu|cuh|c|cc|cpp|h|hpp|pyx|pxd|py|sh|bash|R|r|jl|pl|ipynb|"
     r"ya?ml|toml|ini|cfg)$"
@@ -62,12 +66,13 @@ class Closure:
 
 
 class _ImportWalk:
-    def __init__(self, root: str, search: Sequence[str], budget: Budget) -> None:
+    def __init__(self, root: str, search: Sequence[str], cwd: str, budget: Budget) -> None:
         self.closure, self._search, self._budget = (
             Closure(os.path.realpath(root)),
             list(search),
             budget,
         )
+        self._cwd = cwd
         self._remaining_bytes = _MAX_BYTES
         self._entries: Set[str] = set()
         self._queue: List[str] = []
@@ -80,6 +85,7 @@ class _ImportWalk:
         while self._queue:
             self._budget.check()
             self._read(self._queue.pop())
+        self.closure.facts.finish()
         return self.closure
 
     def _enqueue(self, path: str) -> None:
@@ -104,6 +110,10 @@ class _ImportWalk:
             self.scan_python(path, content.decode("utf-8-sig", "replace"))
         elif path.endswith((".sh", ".bash")) or content.startswith(b"#!"):
             self.scan_shell(path, content.decode("utf-8", "replace"))
+        else:
+            named = scan_foreign(self.closure.facts, path, content.decode("utf-8", "replace"))
+            for name in named:
+                self._add_named(name, os.path.dirname(path))
 
     def _name(self, path: str) -> str:
         """Return the path below the root. Other files start with ``../``, below the folder in which
@@ -132,6 +142,8 @@ class _ImportWalk:
         nodes = list(ast.walk(tree))
         self.closure.facts.add(nodes, is_entry=path in self._entries)
         folder = os.path.dirname(path)
+        for added in added_folders(nodes, path, self._cwd):
+            self._add_search(added)
         for node in nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for module, level in _imported_modules(node):
@@ -145,7 +157,15 @@ class _ImportWalk:
             ):
                 self._add_named(node.value, folder)
 
+    def _add_search(self, folder: Optional[str]) -> None:
+        """Add a folder to the module search path. An unknown one is stated."""
+        if folder is None:
+            self.closure.facts.inputs.computed_folders = True
+        elif folder not in self._search:
+            self._search.append(folder)
+
     def _add_call(self, node: ast.Call, folder: str) -> None:
+        self._add_magic(node, folder)
         function_name = (
             node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         )
@@ -156,9 +176,30 @@ class _ImportWalk:
                 self._add_module(bare, len(first.value) - len(bare), folder)
             else:
                 self._add_folder(folder, (".py",))
+                self._add_outer_folders()
         for keyword in node.keywords:
             if keyword.arg == "config_path" and isinstance(keyword.value, ast.Constant):
                 self._add_folder(os.path.join(folder, str(keyword.value.value)), _CONFIG_SUFFIXES)
+
+    def _add_magic(self, node: ast.Call, folder: str) -> None:
+        """Add the files that a magic line of a notebook names, such as ``%run helper.py``."""
+        if getattr(node.func, "id", "") == MAGIC and isinstance(node.args[0], ast.Constant):
+            line = str(node.args[0].value).lstrip("%! ")
+            for name in (*scan_shell_inputs(self.closure.facts, line), *line.split()[1:]):
+                self._add_named(name, folder)
+
+    def _add_outer_folders(self) -> None:
+        """Add all modules of the search path that are outside of the root, for an import with a
+        computed name. Too many of them are stated.
+        """
+        root = self.closure.root + os.sep
+        for folder in self._search:
+            if f"{os.path.realpath(folder)}{os.sep}".startswith(root):
+                continue
+            if _has_many_modules(folder):
+                self.closure.facts.inputs.computed_modules = True
+            else:
+                self._add_folder(folder, (".py",))
 
     def _add_module(self, module: str, level: int, folder: str) -> None:
         """Add a module's file and those of its packages, if it is local."""
@@ -196,6 +237,8 @@ class _ImportWalk:
     def scan_shell(self, path: str, text: str) -> None:
         """Add the files and modules that a shell script names, and the variables that it reads."""
         self.closure.facts.add_shell(text)
+        for name in scan_shell_inputs(self.closure.facts, text):
+            self._add_named(name, os.path.dirname(path))
         for name in _SHELL_FILE_NAME.findall(text):
             self._add_named(name, os.path.dirname(path))
         for module in _SHELL_MODULE.findall(text):
@@ -205,21 +248,28 @@ class _ImportWalk:
 
 
 def import_closure(
-    entries: Sequence[str], *, root: str, search: Sequence[str], budget: Budget
+    entries: Sequence[str], *, root: str, search: Sequence[str], cwd: str, budget: Budget
 ) -> Closure:
     """Return the files that ``entries`` import. ``search``: the module search path, as the start of
-    ``sys.path``.
+    ``sys.path``. ``cwd``: the working folder.
 
     Raises OSError for an unreadable file, BudgetExceeded for too many or too large files.
     """
-    return _ImportWalk(root, search, budget).follow(entries)
+    return _ImportWalk(root, search, cwd, budget).follow(entries)
 
 
 def import_closure_of_text(
-    text: str, *, name: str, python: bool, root: str, search: Sequence[str], budget: Budget
+    text: str,
+    *,
+    name: str,
+    python: bool,
+    root: str,
+    search: Sequence[str],
+    cwd: str,
+    budget: Budget,
 ) -> Closure:
     """Return the same for a program given on the command line, as ``name``."""
-    walk = _ImportWalk(root, search, budget)
+    walk = _ImportWalk(root, search, cwd, budget)
     walk.closure.files[name] = text.encode("utf-8", "surrogateescape")
     (walk.scan_python if python else walk.scan_shell)(os.path.join(root, name), text)
     return walk.follow(())
@@ -233,6 +283,15 @@ def module_file(module: str, search: Sequence[str]) -> Optional[str]:
             if os.path.isfile(path):
                 return path
     return None
+
+
+def _has_many_modules(folder: str) -> bool:
+    count = 0
+    for _, _, names in os.walk(folder):
+        count += len(names)
+        if count > _MAX_OUTER_FILES:
+            return True
+    return False
 
 
 def _imported_modules(node: ast.AST) -> Iterator[Tuple[str, int]]:

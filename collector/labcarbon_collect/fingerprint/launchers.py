@@ -57,7 +57,8 @@ class Launch:
     """What is started. ``kind``: script, module, inline, notebook or program. ``world_size``: from
     the launcher, if known.
 
-    ``given``: variables that the command sets (``env X=1``). ``launcher_variables``: those that
+    ``given``: variables that the command sets (``env X=1``); ``removed``: those that it unsets;
+    ``is_isolated``: it inherits none (``env -i``). ``launcher_variables``: those that
     the launcher will set. ``launcher``: accelerate, if it starts the program; ``launcher_file``:
     its configuration file, if the command names one.
     """
@@ -75,6 +76,8 @@ class Launch:
     launcher_variables: Mapping[str, str] = field(default_factory=dict)
     launcher: str = ""
     launcher_file: str = ""
+    removed: Tuple[str, ...] = ()
+    is_isolated: bool = False
 
 
 def parse_launch(command: Sequence[str], environ: Mapping[str, str]) -> Launch:
@@ -115,11 +118,16 @@ def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
     """Parse the command after a wrapper's own options and settings."""
     index, processes = 1, None
     given: Dict[str, str] = {}
+    removed: List[str] = []
+    is_isolated = False
     while index < len(words):
         word = words[index]
         if word.startswith("-"):
             option, equals, text = word.partition("=")
             values = [text] if equals else words[index + 1 : index + 2]
+            if name == "env":
+                is_isolated |= option in ("-", "-i", "--ignore-environment")
+                removed += values if option in ("-u", "--unset") else []
             if name in ("mpirun", "mpiexec", "srun"):
                 if _PER_NODE.match(option):
                     processes = _parse_count(values)
@@ -135,7 +143,12 @@ def _parse_wrapped(words: List[str], name: str, depth: int) -> Launch:
         else:
             break
     launch = _parse_words(words[index:], depth + 1)
-    launch = replace(launch, given={**given, **launch.given})
+    launch = replace(
+        launch,
+        given={**given, **launch.given},
+        removed=(*removed, *launch.removed),
+        is_isolated=is_isolated or launch.is_isolated,
+    )
     return replace(launch, world_size=launch.world_size or processes)
 
 

@@ -24,6 +24,7 @@ _PREPROCESSED = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh")
 MAX_PARSED_CHARS = 512 * 1024
 MAX_SHINGLES = 20_000
 _LINE_BYTES = 8
+_USES_DOCSTRINGS = re.compile(r"\b__doc__\b|\bdocopt\b")
 # A line with such a word and a string may contain a secret. A dictionary attack on its 32 bits
 # would succeed.
 _MAY_BE_SECRET = re.compile(r"pass|pwd|secret|token|key|cred|auth|://", re.IGNORECASE)
@@ -41,10 +42,9 @@ def normal_lines(name: str, content: bytes) -> List[str]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                tree = ast.parse(without_magics(text) if name.endswith(".ipynb") else text)
                 return list(
-                    _statements(
-                        ast.parse(without_magics(text) if name.endswith(".ipynb") else text), 0
-                    )
+                    _statements(tree, 0, has_docs=_USES_DOCSTRINGS.search(text) is not None)
                 )
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return text.splitlines()
@@ -89,8 +89,10 @@ def shingles(files: List[Tuple[str, bytes]]) -> List[str]:
     return sorted(unique)[:MAX_SHINGLES]
 
 
-def _statements(node: Any, depth: int) -> Iterator[str]:
-    """Yield a statement's own line, then those of its blocks, one level deeper."""
+def _statements(node: Any, depth: int, *, has_docs: bool = False) -> Iterator[str]:
+    """Yield a statement's own line, then those of its blocks, one level deeper. ``has_docs``:
+    docstrings count, because the code reads them.
+    """
     if not isinstance(node, ast.Module):
         yield f"{depth} {_dump_node(node, top=True)}"
     for field in _BLOCKS:
@@ -101,11 +103,14 @@ def _statements(node: Any, depth: int) -> Iterator[str]:
             yield f"{depth} {field}"
         statements = (
             block[1:]
-            if field == "body" and isinstance(node, _DOCUMENTED) and _is_docstring(block[0])
+            if field == "body"
+            and not has_docs
+            and isinstance(node, _DOCUMENTED)
+            and _is_docstring(block[0])
             else block
         )
         for inner in statements:
-            yield from _statements(inner, depth + 1)
+            yield from _statements(inner, depth + 1, has_docs=has_docs)
 
 
 def _is_docstring(node: Any) -> bool:

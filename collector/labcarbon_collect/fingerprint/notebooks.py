@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any, List, Tuple
 
+MAGIC = "__magic__"  # the function of a magic line in plain Python
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?\??\s*)$")
 
 
@@ -51,8 +52,7 @@ def without_magics(code: str) -> str:
     count.
     """
     return "\n".join(
-        _MAGIC.sub(lambda line: f"{line[1]}__magic__({line[2]!r})", line)
-        for line in code.split("\n")
+        _MAGIC.sub(lambda line: f"{line[1]}{MAGIC}({line[2]!r})", line) for line in code.split("\n")
     )
 
 

@@ -7,7 +7,19 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from labcarbon_collect.files.read_limits import Budget, read_regular_file
 from labcarbon_collect.fingerprint import path_roles
@@ -20,13 +32,28 @@ from labcarbon_collect.fingerprint.arguments import (
 )
 from labcarbon_collect.fingerprint.code_facts import CodeFacts
 from labcarbon_collect.fingerprint.environment import find_interpreter
+from labcarbon_collect.fingerprint.hidden_inputs import (
+    Given,
+    KnownFiles,
+    read_opaque,
+    shown,
+    texts_of,
+    unexamined_inputs,
+    variables_in,
+)
 from labcarbon_collect.fingerprint.hydra import ComposeTimeout, compose
 from labcarbon_collect.fingerprint.launchers import Launch
-from labcarbon_collect.fingerprint.variables import Variables, parse_env_file, select_variables
-from labcarbon_collect.lc1 import SortedParams, flatten, part_hash, sort_params
+from labcarbon_collect.fingerprint.variables import (
+    PREFIX,
+    Variables,
+    is_of_the_place,
+    parse_env_file,
+    select_variables,
+)
+from labcarbon_collect.lc1 import SortedParams, flatten, is_number, part_hash, sort_params
 from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, mask_argument
 
-_MAX_ENV_FILE_BYTES = 1024 * 1024
+_MAX_ENV_FILE_BYTES, _MAX_OPAQUE_FILES = 1024 * 1024, 50
 # Variables of schedulers with the number of processes.
 _TASK_COUNTS = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _MAX_PARAMS, _MAX_SEEDS, _MAX_NAME_LENGTH = 500, 100, 200
@@ -43,7 +70,7 @@ class TooManyParams(Exception):
 @dataclass
 class Surroundings:
     """What is known of a program beside its command. ``config_files``: those that its code names;
-    ``code_files``: all of its files.
+    ``code_files``: all of its files. ``tracked``: names of files below ``root`` that git tracks.
 
     ``budget``: the time for composing Hydra's configuration. ``script``: the path of the script.
     """
@@ -54,6 +81,8 @@ class Surroundings:
     config_files: Sequence[str] = ()
     code_files: Sequence[str] = ()
     script: str = ""
+    root: str = ""
+    tracked: Collection[bytes] = frozenset()
     budget: Budget = field(default_factory=lambda: Budget(0))
 
 
@@ -61,13 +90,16 @@ class Surroundings:
 class CommandParams:
     """The classified arguments of a command.
 
-    ``dropped``, ``labels``: names with values, those of secrets None. ``parsed_files``: paths of
-    configuration files whose values are parameters. ``not_compared``: what may change the result
-    and is not examined. ``is_late``: Hydra's configuration needs more time than there was.
+    ``values``: those that may be sent. ``local_values``: of parameters, seeds and labels, only for
+    the terminal. ``dropped``, ``labels``: names with values, those of secrets None.
+    ``parsed_files``: paths of configuration files whose values are parameters. ``not_compared``:
+    what may change the result and is not examined; ``find_unexamined`` returns more, from the file
+    system, which may hang. ``is_late``: Hydra's configuration needs more time than there was.
     """
 
     sorted_params: SortedParams = field(default_factory=SortedParams)
     values: Dict[str, Any] = field(default_factory=dict)
+    local_values: Dict[str, Any] = field(default_factory=dict)
     file_hashes: Dict[str, Any] = field(
         default_factory=dict
     )  # hashes of nested configuration files, by parameter
@@ -79,6 +111,7 @@ class CommandParams:
     not_compared: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     is_late: bool = False
+    find_unexamined: Callable[[], List[str]] = list
 
 
 def sort_command_params(
@@ -112,8 +145,10 @@ class _Classification:
         self._facts, self._cwd = surroundings.facts, surroundings.cwd
         self._params = CommandParams()
         self._given: Dict[str, Any] = dict(launch.settings)
+        self._given_outputs: Dict[str, Any] = {}  # labels
         self._from_files: Dict[str, Any] = {}
         self._file_values: Dict[str, Set[str]] = {}  # names in the files of the command line
+        self._configs: Dict[str, str] = {}  # path → role of each configuration file
         self._variables = self._read_variables()
 
     def classify(
@@ -146,10 +181,17 @@ class _Classification:
             for name, value in self._from_files.items()
             if _plain_name(name) not in named
         }
-        params.sorted_params = self._count({**merged, **variables, **self._given, **declared})
-        published = declared if not full_command else {**self._given, **declared}
-        params.values = _plain_values(published, params.sorted_params)
-        self._add_read_paths()
+        self._add_file_order()
+        counted = {**merged, **variables, **self._given, **declared}
+        params.sorted_params = self._count({**self._interpolated(counted), **counted})
+        of_command = {**self._given, **self._given_outputs} if full_command else {}
+        params.values = _plain_values({**of_command, **declared}, params.sorted_params)
+        params.local_values = _local_values(params)
+        given, known = self._given_files(counted), self._known_files()
+        params.find_unexamined = lambda: [
+            *self._read_paths(known),
+            *unexamined_inputs(self._facts.inputs, given, known),
+        ]
         if self._facts.reads_unknown_variables:
             params.not_compared.append("environment variables with a computed name")
         if self._facts.is_incomplete:
@@ -158,9 +200,64 @@ class _Classification:
             params.not_compared.append("programs that the code starts")
         return params
 
+    def _interpolated(self, values: Mapping[str, Any]) -> Dict[str, str]:
+        """Return the variables that values and configuration files name, such as ``${oc.env:LR}``,
+        as parameters.
+        """
+        texts = [text for name, value in values.items() for _, text in texts_of(name, value)]
+        files = [path for path in self._configs if path not in self._params.parsed_files]
+        files += [path for path in self._place.code_files if path.endswith((".yaml", ".yml"))]
+        texts += [read_opaque(path) for path in files[:_MAX_OPAQUE_FILES]]
+        return {
+            f"{PREFIX}{name}": text
+            for name, text in variables_in(texts, self._environ).items()
+            if not is_of_the_place(name)
+        }
+
+    def _add_file_order(self) -> None:
+        """Add a label for several files of one argument that are not in the order of their names:
+        the order may matter, and so may a repetition.
+        """
+        names: Dict[str, List[str]] = {}
+        for place in self._params.data:
+            names.setdefault(place.role, []).append(os.path.basename(place.path))
+        for role, given in names.items():
+            if given != sorted(set(given)):
+                self._params.labels[f"order_of_{_plain_name(role)}"] = given
+
+    def _given_files(self, values: Mapping[str, Any]) -> Given:
+        place = self._place
+        script_folder = os.path.dirname(place.script) or place.cwd
+        folders = [place.cwd, script_folder, *map(os.path.dirname, self._configs)]
+        texts = [
+            pair
+            for name, value in values.items()
+            if isinstance(value, (str, list, dict, tuple)) and sort_params({name: value}).params
+            for pair in texts_of(name, value)
+            if not is_number(pair[1])
+        ]
+        inputs = (*self._params.data, *self._params.start)
+        files = [(one.role, one.path) for one in inputs]
+        files += [
+            (role, path)
+            for path, role in self._configs.items()
+            if os.path.realpath(path) not in self._params.parsed_files
+        ]
+        return Given(list(dict.fromkeys(folders)), texts, files)
+
+    def _known_files(self) -> KnownFiles:
+        place = self._place
+        known = KnownFiles(root=place.root, tracked=place.tracked)
+        known.add([one.path for one in (*self._params.data, *self._params.start)])
+        known.add([*place.code_files, *self._configs, *self._params.parsed_files])
+        return known
+
     def _read_variables(self) -> Variables:
         place = self._place
-        environ = {**place.environ, **self._launch.given, **self._launch.launcher_variables}
+        inherited = {} if self._launch.is_isolated else dict(place.environ)
+        for name in self._launch.removed:
+            inherited.pop(name, None)
+        environ = {**inherited, **self._launch.given, **self._launch.launcher_variables}
         for path in self._env_files():
             content = read_regular_file(path, _MAX_ENV_FILE_BYTES)
             values = parse_env_file(content.decode("utf-8", "replace"))
@@ -245,6 +342,8 @@ class _Classification:
             ]
             if remaining:
                 self._given[name] = remaining if len(remaining) > 1 else remaining[0]
+            elif _plain_name(name) in self._params.labels:
+                self._given_outputs[name] = self._params.labels[_plain_name(name)]
         self._add_order(pairs)
 
     def _add_order(self, pairs: Sequence[Tuple[str, Text]]) -> None:
@@ -283,6 +382,7 @@ class _Classification:
         elif place.kind == path_roles.CONFIG and nested:
             self._file_values[text] = self._add_config_file(place.path, place.role)
         elif place.kind == path_roles.CONFIG:
+            self._configs[place.path] = place.role
             params.file_hashes[f"config:{place.role}"] = part_hash(
                 config_params(place.path, place.role)
             )
@@ -294,6 +394,7 @@ class _Classification:
         """Add the values of a configuration file, those of paths to their parts. Return their
         names.
         """
+        self._configs[path] = role
         values = config_params(path, role)
         if not any(name.startswith("config:") for name in values):
             self._params.parsed_files.add(os.path.realpath(path))
@@ -307,7 +408,9 @@ class _Classification:
         path = os.path.join(self._cwd, text)
         text = _USERINFO.sub("://", text)
         if path_roles.last_part(name) not in self._facts.read:
-            self._params.dropped[_plain_name(name)] = text
+            # A bare word is a folder, or what the output is: softmax.
+            is_word = path_roles.is_bare_output(name, text)
+            (self._params.labels if is_word else self._params.dropped)[_plain_name(name)] = text
             return
         self._params.labels[_plain_name(name)] = text
         if _has_content(path):
@@ -338,6 +441,7 @@ class _Classification:
                 and value
                 and not is_named
                 and name not in self._params.dropped
+                and name not in self._params.labels
             ):
                 self._add_if_path(name, value)
         if self._params.parsed_files - set(self._env_files()):
@@ -347,23 +451,17 @@ class _Classification:
             stem = os.path.splitext(os.path.basename(path))[0]
             self._add_config_file(path, stem, f"{stem}." if len(paths) > 1 else "")
 
-    def _add_read_paths(self) -> None:
-        """State existing files and filled folders that the code reads by a constant path, and that
+    def _read_paths(self, known: KnownFiles) -> Iterator[str]:
+        """Yield existing files and filled folders that the code reads by a constant path, and that
         are no known input: a cache, a table beside the data.
         """
-        known = {place.path for place in (*self._params.data, *self._params.start)}
-        known = {os.path.realpath(path) for path in (*known, *self._place.code_files)}
-        known |= self._params.parsed_files
         folders = dict.fromkeys((self._cwd, os.path.dirname(self._place.script) or self._cwd))
         for text in sorted(self._facts.read_texts):
             for folder in folders:
                 path = os.path.realpath(os.path.join(folder, os.path.expanduser(text)))
-                if (
-                    not any(one == path or one.startswith(path + os.sep) for one in known)
-                    and not any(path.startswith(one + os.sep) for one in known)
-                    and _has_content(path)
-                ):
-                    self._params.not_compared.append(f"the content of {mask_argument(text)[:60]}")
+                is_above = any(one.startswith(path + os.sep) for one in known.paths)
+                if not is_above and _has_content(path) and not known.covers(path):
+                    yield f"the content of {shown(text)}"
                     break
 
     def _defaults(self) -> Dict[str, Any]:
@@ -396,6 +494,9 @@ class _Classification:
             used=self._facts.computed,
             labels=self._variables.labels,
         )
+        if self._facts.inputs.zero_is_no_seed:
+            for name in [name for name, seed in sorted_params.seeds.items() if seed == 0]:
+                del sorted_params.seeds[name]
         if len(sorted_params.params) > _MAX_PARAMS or len(sorted_params.seeds) > _MAX_SEEDS:
             raise TooManyParams(f"there are more than {_MAX_PARAMS} parameters")
         sorted_params.dropped.update(
@@ -420,7 +521,8 @@ def _has_content(path: str) -> bool:
 
 def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams) -> Dict[str, Any]:
     all_params = sort_params(
-        {_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()}
+        {_short_name(name.lstrip("-+")): value for name, value in params_by_name.items()},
+        labels=sorted_params.labels,
     )
     values = {**all_params.params, **all_params.seeds, **all_params.labels}
     known = {**sorted_params.params, **sorted_params.seeds, **sorted_params.labels}
@@ -428,6 +530,19 @@ def _plain_values(params_by_name: Mapping[str, Any], sorted_params: SortedParams
         name: value
         for name, value in values.items()
         if name in known and not (isinstance(value, str) and is_secret_value(value))
+    }
+
+
+def _local_values(params: CommandParams) -> Dict[str, Any]:
+    """Return the values of parameters, seeds and labels, without secrets and hashes."""
+    sorted_params = params.sorted_params
+    values = {**sorted_params.params, **sorted_params.seeds, **sorted_params.labels}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None
+        and name not in params.file_hashes
+        and not (isinstance(value, str) and is_secret_value(value))
     }
 
 

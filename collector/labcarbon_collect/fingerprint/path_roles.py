@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from typing import Optional
 
-from labcarbon_collect.lc1 import sort_params
+from labcarbon_collect.lc1 import is_number, sort_params
 
 DATA, START, CONFIG, OUTPUT, PARAM = "data", "start", "config", "output", "param"
 _MAX_LENGTH = 4096
@@ -35,7 +35,9 @@ _PATH_NAME = re.compile(
 _OUTPUT = re.compile(
     r"^(save(_(to|as|model|file|name|weights|prefix))?|export(_(to|dir|path|file))?|dest|"
     r"destination|write_to|dump(_to)?|"
-    r"(\w+_)?out(put)?s?(_(dir|path|file|folder|name|root|prefix))?|out(dir|path|file)|log_?file|"
+    r"(\w+_)?out(put)?s?_(dir|path|file|folder|name|root|prefix)|"
+    r"((model|save|train|test|eval|pred|prediction|result|json|csv|image|data)_)?out(put)?s?|"
+    r"\w+_outputs?|out(dir|path|file)|log_?file|"
     r"logs?|results?(_file|_csv)?|"
     r"predictions?(_file)?|plots?(_dir)?|figures?(_dir)?|metrics_file)$"
 )
@@ -65,9 +67,17 @@ def is_output(name: str, text: str) -> bool:
     last_two = "_".join(
         name.lstrip("-+").replace("-", "_").replace("/", ".").split(".")[-2:]
     ).lower()
-    return bool(_OUTPUT.match(last_part(name)) or _OUTPUT.match(last_two)) and not re.fullmatch(
-        r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE
+    return bool(_OUTPUT.match(last_part(name)) or _OUTPUT.match(last_two)) and not (
+        is_number(text) or re.fullmatch(r"[-+.\d]+|true|false", text.strip(), re.IGNORECASE)
     )
+
+
+def is_bare_output(name: str, text: str) -> bool:
+    """Return whether a value of an output may say what the output is, because it has no sign of a
+    path: ``softmax``.
+    """
+    is_ambiguous = re.fullmatch(r"(\w+_)?outputs?|save|export|dump", last_part(name)) is not None
+    return is_ambiguous and re.fullmatch(r"[\w-]+", text) is not None
 
 
 def classify_path(name: str, text: str, cwd: str) -> Optional[InputPath]:

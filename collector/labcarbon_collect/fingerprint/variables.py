@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Set
 
-from labcarbon_collect.fingerprint.code_facts import NO_DEFAULT, CodeFacts
+from labcarbon_collect.fingerprint.code_facts import CodeFacts
+from labcarbon_collect.fingerprint.syntax.options import NO_DEFAULT
 
 PREFIX = "env."
 # Set by a launcher, a scheduler, the desktop or the machine: they place a run and do not configure
@@ -28,6 +29,13 @@ _OF_THE_PLACE = re.compile(
     r"(OMP|MKL|OPENBLAS|NUMEXPR|VECLIB)\w*_THREADS|\w*PROXY|\w*proxy|\w+_CACHE(_DIR)?|HF_HOME|"
     r"HF_HUB_\w+|HF_DATASETS_(CACHE|OFFLINE)|TRANSFORMERS_(CACHE|OFFLINE)|TORCH_HOME|LABCARBON_\w+"
 )
+# Read by Python and libraries themselves, with an effect on numbers. Labels if they are set.
+_OF_LIBRARIES = (
+    "PYTHONHASHSEED", "PYTHONOPTIMIZE", "KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "JAX_ENABLE_X64",
+    "JAX_DEFAULT_MATMUL_PRECISION", "XLA_FLAGS", "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TF_ENABLE_ONEDNN_OPTS", "TF_DETERMINISTIC_OPS",
+    "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR",
+)  # fmt: skip
 _MAX_VARIABLES = 200
 
 
@@ -54,6 +62,10 @@ def select_variables(
         name for name in environ if any(name.startswith(start) for start in facts.variable_prefixes)
     }
     variables = Variables()
+    for name in _OF_LIBRARIES:
+        if environ.get(name) and name not in names:
+            variables.values[f"{PREFIX}{name}"] = environ[name]
+            variables.labels.add(f"{PREFIX}{name}")
     for name in sorted(names)[:_MAX_VARIABLES]:
         prefixed = f"{PREFIX}{name}"
         if _OF_THE_PLACE.fullmatch(name):
@@ -66,6 +78,11 @@ def select_variables(
         if default is not NO_DEFAULT:
             variables.defaults[prefixed] = default
     return variables
+
+
+def is_of_the_place(name: str) -> bool:
+    """Return whether a variable places a run and does not configure it."""
+    return _OF_THE_PLACE.fullmatch(name) is not None
 
 
 def parse_env_file(text: str) -> Dict[str, str]:

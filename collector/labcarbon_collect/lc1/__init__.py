@@ -19,10 +19,10 @@ from labcarbon_collect.lc1.hashes import (
     seeds_hash,
 )
 from labcarbon_collect.lc1.params import SortedParams, flatten, sort_params
-from labcarbon_collect.lc1.values import Value, canonical, parse_value
+from labcarbon_collect.lc1.values import Value, canonical, is_canonical, is_number, parse_value
 
 __all__ = (
-    "VERSION", "SortedParams", "Value", "canonical", "flatten", "hash_rows", "leave_one_out",
-    "manifest_hash", "param_hash", "parse_value", "part_hash", "recipe", "role_hash", "seeds_hash",
-    "sort_params",
+    "VERSION", "SortedParams", "Value", "canonical", "flatten", "hash_rows", "is_canonical",
+    "is_number", "leave_one_out", "manifest_hash", "param_hash", "parse_value", "part_hash",
+    "recipe", "role_hash", "seeds_hash", "sort_params",
 )  # fmt: skip

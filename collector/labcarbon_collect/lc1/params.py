@@ -48,7 +48,10 @@ _IRRELEVANT = re.compile(
     r"(num_|n_)?workers|dataloader_num_workers|dataloader_workers|loader_workers|pin_memory|"
     r"prefetch_factor|"
     r"persistent_workers|(num_|n_|omp_num_|mkl_num_|openblas_num_|numexpr_max_)?threads|n_jobs|"
-    r"(wandb|mlflow|comet|neptune|clearml|aim|tensorboard)\w*|report_to|run_id|experiment_id|"
+    r"(wandb|mlflow|clearml|tensorboard)\w*|"
+    r"(comet|neptune|aim)(_?(ml|ai|logger|logging|log_?\w*|dir|path|repo|url|host|mode|offline|"
+    r"online|enabled?|disabled?|run|id|run_id|workspace|api\w*|token|key))?|"
+    r"report_to|run_id|experiment_id|"
     r"job_id|run_uuid|logger|"
     r"timestamp|datetime|start_time|date_time|device|gpu_ids?|cuda_device|cuda_visible_devices|"
     r"visible_devices"
@@ -58,6 +61,8 @@ _COMPUTABLE = re.compile(
     r"(\w*_)?(workers|threads|port|rank|host|hostname|out|output|outdir|out_?dir|folder|dir|path|"
     r"root|run_id|job_id|experiment_id)|n_jobs|logdir|workdir"
 )
+# An output whose value is a bare word may be a folder, or say what the output is: softmax.
+_BARE_OUTPUTS, _BARE_WORD = ("output", "outputs"), re.compile(r"[\w-]+")
 _SEED = re.compile(r"seed|\w+_seed|seed_\w+")
 _DEVICE_BATCH = (
     "per_device_train_batch_size",
@@ -138,7 +143,7 @@ def sort_params(
     for name, value in {**_default_seeds(default_values), **renamed}.items():
         kind = "label" if name in labels else _kind_of(name, value, rank, used)
         if kind == "seed":
-            if value is not None and value != "":  # no value is no seed
+            if not _is_no_seed(value):
                 sorted_.seeds[name] = value
         elif name in default_values and _is_equal(value, default_values[name]):
             sorted_.dropped[name] = value
@@ -149,6 +154,11 @@ def sort_params(
     _add_default_factors(sorted_, default_values, world_size)
     _merge_batch_size(sorted_, world_size)
     return sorted_
+
+
+def _is_no_seed(value: Value) -> bool:
+    """Return whether a value means no seed: none, or a negative number, which libraries refuse."""
+    return value is None or value == "" or (isinstance(value, (int, float)) and value < 0)
 
 
 def _plain_params(params: Mapping[str, Any]) -> Dict[str, Value]:
@@ -162,6 +172,8 @@ def _kind_of(name: str, value: Value, rank: Optional[str], used: Collection[str]
     if _SEED.fullmatch(keys[0]):
         return "seed"
     if lower in _LABEL_NAMES or any(_LABELS.fullmatch(key) for key in keys):
+        return "label"
+    if keys[0] in _BARE_OUTPUTS and isinstance(value, str) and _BARE_WORD.fullmatch(value):
         return "label"
     if any(_IRRELEVANT.fullmatch(key) for key in keys) or (
         lower == "rank" and rank is not None and str(value) == rank

@@ -41,6 +41,17 @@ def parse_value(text: str) -> Value:
     return _unquote(plain, text)
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number."""
+    value = parse_value(text)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_canonical(text: str) -> bool:
+    """Return whether no other text has the same value: ``1.1``, but not ``1.10``."""
+    return str(parse_value(text)) == text
+
+
 def canonical(value: Any) -> bytes:
     """Return the canonical bytes of a value of any type: 1 and 1.0 are equal, text is NFC.
 

@@ -200,7 +200,10 @@ class MlflowRun:
             notify(SETTING_WARNING)
         response = self._startup.response
         if response is not None and response.is_notable:
-            for line in (*preflight_text.format_response(response), *_LATE_PARAMS_NOTE):
+            lines = preflight_text.format_response(
+                response, local_values=self._startup.survey.local_values
+            )
+            for line in (*lines, *_LATE_PARAMS_NOTE):
                 print(line, file=sys.stderr, flush=True)
         elif response is None and self._startup.error and self.is_reported:
             suffix = (

@@ -43,6 +43,16 @@ _UNCERTAIN = {
     "labels": "another label: {}",
     "not_compared": "not compared: {}",
 }
+_NAMED_PARTS = ("params", "labels", "seeds")
+_MISSING_VALUES = {
+    "absent": "none",
+    "not_uploaded": "not uploaded",
+    "not_visible": "not visible to you",
+}
+_UPLOAD_HINT = (
+    "  Only hashes of some values were uploaded. To upload those of a command line, start it with: "
+    "labcarbon-collect run --full-command"
+)
 _STATES = {
     "finished": "finished",
     "failed": "failed",
@@ -53,10 +63,14 @@ _STATES = {
 
 
 def format_response(
-    response: PreflightResponse, *, colour: bool = False, prefix: str = "labcarbon: "
+    response: PreflightResponse,
+    *,
+    colour: bool = False,
+    prefix: str = "labcarbon: ",
+    local_values: Optional[Mapping[str, Any]] = None,
 ) -> List[str]:
     """Return the lines of a response, at most 100 columns except for addresses. Empty if nothing is
-    notable.
+    notable. ``local_values``: of this run, known here only.
     """
     if not response.is_notable:
         return []
@@ -67,8 +81,11 @@ def format_response(
     if colour and code:
         head = [f"\x1b[{code}m{line}\x1b[0m" for line in head]
     output = list(head)
-    for match in response.matches[:_MAX_MATCHES]:
+    matches = [_with_local_values(match, local_values or {}) for match in response.matches]
+    for match in matches[:_MAX_MATCHES]:
         output += _format_match(match)
+    if any(_has_missing_value(match) for match in matches[:_MAX_MATCHES]):
+        output += _wrap(_UPLOAD_HINT, "  ")
     extra = len(response.matches) - _MAX_MATCHES
     if extra > 0:
         output.append(f"  and {extra} similar {'run' if extra == 1 else 'runs'}")
@@ -204,14 +221,46 @@ def _format_differences(differs: object) -> List[str]:
 
 def _format_difference(difference: Mapping[str, Any]) -> str:
     name = plain(difference.get("name") or difference.get("part") or "something", 80)
-    this_value, other_value = difference.get("here"), difference.get("there")
-    if this_value is None and other_value is None:
-        return name
-    return f"{name} {_format_value(this_value)} here, {_format_value(other_value)} there"
+    values = [
+        _format_value(difference.get(side), difference.get(f"{side}_state"))
+        for side in ("here", "there")
+    ]
+    if values[0] == values[1]:  # both unknown
+        return name if values[0] == "unknown" else f"{name} ({values[0]})"
+    return f"{name} {values[0]} here, {values[1]} there"
 
 
-def _format_value(value: object) -> str:
-    return "unknown" if value is None else plain(value, 40)
+def _format_value(value: object, state: object) -> str:
+    if value is not None:
+        return plain(value, 40)
+    return _MISSING_VALUES.get(str(state), "unknown")
+
+
+def _with_local_values(
+    match: Mapping[str, Any], local_values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return a match with the values of this run that were not uploaded."""
+    differs = match.get("differs")
+    if not isinstance(differs, list):
+        return match
+    return {**match, "differs": [_with_local_value(part, local_values) for part in differs]}
+
+
+def _with_local_value(difference: object, local_values: Mapping[str, Any]) -> object:
+    if not isinstance(difference, Mapping) or difference.get("here") is not None:
+        return difference
+    name, part = difference.get("name"), difference.get("part")
+    is_local = part in _NAMED_PARTS and isinstance(name, str) and name in local_values
+    return {**difference, "here": local_values[str(name)]} if is_local else difference
+
+
+def _has_missing_value(match: Mapping[str, Any]) -> bool:
+    """Return whether the other run has a value that was not uploaded."""
+    differs = match.get("differs")
+    return isinstance(differs, list) and any(
+        isinstance(difference, Mapping) and difference.get("there_state") == "not_uploaded"
+        for difference in differs[:_MAX_DIFFERENCES]
+    )
 
 
 def _format_offers(offers: Sequence[Mapping[str, Any]], *, colour: bool, prefix: str) -> List[str]:

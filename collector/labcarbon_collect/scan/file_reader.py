@@ -35,8 +35,8 @@ _SETTLED_NS = 2_000_000_000
 
 
 class FileTask(NamedTuple):
-    """A file to read, as listed. ``is_new``: the database has no row for it. ``link``: its inode
-    key if it has several hard links. ``is_numbered``: it belongs to a numbered series.
+    """A file to read, as listed. ``is_new``: the database has no row for it. ``link``: key of its
+    content if several names can share it. ``is_numbered``: it belongs to a numbered series.
     """
 
     stamp: Stamp

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.files.digest_cache import to_signed
 from labcarbon_collect.lc1 import manifest_hash
@@ -27,7 +27,7 @@ from labcarbon_collect.scan.database import (
     open_database,
 )
 from labcarbon_collect.scan.description import Description
-from labcarbon_collect.scan.local_files import Stamp
+from labcarbon_collect.scan.local_files import Links, Stamp
 from labcarbon_collect.scan.medium import UNKNOWN
 
 _COMMIT_S, _COMMIT_BYTES = 1.0, 256_000_000
@@ -207,6 +207,18 @@ class ScanState:
             (medium, folder, name, medium),
         )
 
+    def set_links(self, folder: int, links: Links) -> None:
+        """Set the keys of a folder's files that can be shared, and remove those of other files."""
+        rows = self._execute(
+            "SELECT name, link FROM entry WHERE folder=? AND link IS NOT NULL", (folder,)
+        )
+        stored: Dict[bytes, Optional[str]] = dict(rows.fetchall())
+        for name, link in [
+            *((name, None) for name in stored if name not in links),
+            *((name, link) for name, link in links.items() if stored.get(name) != link),
+        ]:
+            self._execute("UPDATE entry SET link=? WHERE folder=? AND name=?", (link, folder, name))
+
     def mark_corrupt(self, path: bytes, entry: Entry) -> None:
         """Record that the content at a path no longer matches its hash, for servers that know the
         artifact.
@@ -242,7 +254,8 @@ class ScanState:
                 missing.append((place, size))
                 self._execute("INSERT INTO went VALUES (?)", (digest,))
                 self.queue_copy_change(place, folder, name, "missing")
-                self._execute("DELETE FROM told WHERE folder=? AND name=?", (folder, name))
+                for table in ("told", "space"):
+                    self._execute(f"DELETE FROM {table} WHERE folder=? AND name=?", (folder, name))
             self._execute("DELETE FROM entry WHERE folder=? AND name=?", (folder, name))
         return missing
 

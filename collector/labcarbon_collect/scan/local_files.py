@@ -9,12 +9,17 @@ import stat
 from dataclasses import dataclass, field
 from typing import Dict, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
-from labcarbon_collect.files.manifests import manifest
+from labcarbon_collect.files.hub_cache import blob_name, blobs_path
+from labcarbon_collect.files.manifests import File, manifest
 from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.files.sequential_reader import SequentialReader
 from labcarbon_collect.scan.medium import MediumDetector
 
 Stamp = Tuple[bytes, int, int, int]  # name, size, mtime in ns, ctime in ns
+Links = Dict[bytes, str]  # name of a file that several names can share → key of its content
+# Keys: ``device:inode`` of a file with several hard links; else of a file behind a link: its real
+# path after LINKED, or after HUB_BLOB if a revision in a cache of the Hugging Face hub uses it.
+LINKED, HUB_BLOB = "=", "@"
 MARKERS = frozenset({b".zgroup", b".zarray", b".zmetadata"})  # hidden files of Zarr, version 2
 
 
@@ -29,13 +34,13 @@ class Listing:
     """Content of a folder without hidden entries: plain files sorted by name, folders, links, and
     the number of pipes, devices and sockets.
 
-    ``linked``: name → inode key, for files with several hard links. ``markers``: hidden files that
-    identify a format.
+    ``linked``: keys of files with several hard links. ``markers``: hidden files that identify a
+    format.
     """
 
     files: List[Stamp] = field(default_factory=list)
     folders: List[bytes] = field(default_factory=list)
-    linked: Dict[bytes, str] = field(default_factory=dict)
+    linked: Links = field(default_factory=dict)
     links: List[bytes] = field(default_factory=list)
     special: int = 0
     markers: List[bytes] = field(default_factory=list)
@@ -87,9 +92,9 @@ class Tree(Protocol):
     def list_folder(self, path: bytes) -> Listing:
         """Return the content of a folder."""
 
-    def manifest(self, path: bytes) -> List[Stamp]:
-        """Return the files below a folder by the rules of docs/artifacts.md, sorted. Raises also
-        LinkOutsideRoot and BudgetExceeded.
+    def manifest(self, path: bytes) -> Tuple[List[Stamp], Links]:
+        """Return the files below a folder by the rules of docs/artifacts.md, sorted, and the keys
+        of those that can be shared. Raises also LinkOutsideRoot and BudgetExceeded.
         """
 
     def open_file(self, path: bytes, *, follow: bool = False) -> Reader:
@@ -178,14 +183,22 @@ class LocalTree:
         listing.folders.sort()
         return listing
 
-    def manifest(self, path: bytes) -> List[Stamp]:
-        """Return the files below a folder by the rules of docs/artifacts.md, sorted. Raises
-        OSError, LinkOutsideRoot, BudgetExceeded.
+    def manifest(self, path: bytes) -> Tuple[List[Stamp], Links]:
+        """Return the files below a folder by the rules of docs/artifacts.md, sorted, and the keys
+        of those that can be shared. Raises OSError, LinkOutsideRoot, BudgetExceeded.
         """
         content = manifest(
             "artifact", os.fsdecode(path), Budget(float("inf")), on_link=self.check_inside
         )
-        return [(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in content.files]
+        stamps = [(file.name, file.size, file.mtime_ns, file.ctime_ns) for file in content.files]
+        blobs = blobs_path(path)
+        if blobs and os.path.realpath(blobs) != blobs:
+            blobs = b""
+        return stamps, {
+            file.name: _content_key(file, blobs)
+            for file in content.files
+            if file.hard_links > 1 or file.is_behind_link
+        }
 
     def open_file(self, path: bytes, *, follow: bool = False) -> LocalReader:
         """Open a plain file. ``follow``: follow links, for a folder whose links were checked.
@@ -205,6 +218,29 @@ class LocalTree:
                 f"{os.fsdecode(os.path.basename(path))} in it is a link to a path outside of the "
                 "scan"
             )
+
+
+def _content_key(file: File, blobs: bytes) -> str:
+    """Return the key of a file with several names. ``blobs``: the folder of the blobs, for a
+    revision.
+    """
+    if file.hard_links > 1:
+        return f"{file.device}:{file.inode}"
+    blob_path = _linked_blob(file, blobs) if blobs else b""
+    prefix, real_path = (
+        (HUB_BLOB, blob_path) if blob_path else (LINKED, os.path.realpath(file.path))
+    )
+    return prefix + real_path.decode("utf-8", "backslashreplace")
+
+
+def _linked_blob(file: File, blobs: bytes) -> bytes:
+    """Return the path of the blob that a file of a revision links to, b"" if it is none."""
+    try:
+        blob = blob_name(file.name, os.readlink(file.path))
+        path = blobs + b"/" + blob if blob is not None else b""
+        return path if path and stat.S_ISREG(os.lstat(path).st_mode) else b""
+    except OSError:
+        return b""  # it is not itself a link
 
 
 def _add_file(entry: os.DirEntry[bytes], name: bytes, listing: Listing) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from labcarbon_collect.scan.local_files import MARKERS, FileStat, Listing, Stamp
+from labcarbon_collect.scan.local_files import MARKERS, FileStat, Links, Listing, Stamp
 from labcarbon_collect.scan.medium import OBJECT
 
 INSTALL_HINT = "pip install 'labcarbon-collect[s3]'"
@@ -88,7 +88,7 @@ class ObjectTree:
         listing.folders.sort()
         return listing
 
-    def manifest(self, path: bytes) -> List[Stamp]:
+    def manifest(self, path: bytes) -> Tuple[List[Stamp], Links]:
         """Return the objects below a prefix like files below a folder, sorted. Raises OSError."""
         stamps: List[Stamp] = []
         folders = [(path, b"")]
@@ -97,7 +97,7 @@ class ObjectTree:
             listing = self.list_folder(folder)
             stamps.extend((prefix + stamp[0], *stamp[1:]) for stamp in listing.files)
             folders.extend((folder + b"/" + name, prefix + name + b"/") for name in listing.folders)
-        return sorted(stamps)
+        return sorted(stamps), {}
 
     def open_file(self, path: bytes, *, follow: bool = False) -> ObjectReader:
         """Open an object. Object stores have no links. Raises OSError."""

@@ -8,6 +8,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from labcarbon_collect.scan.database import insert_rows
 from labcarbon_collect.scan.hashed_files import ScanState
+from labcarbon_collect.scan.shared_bytes import repeated_bytes
 
 _PENDING = """
 SELECT e.folder, e.name, sub.path, e.what, e.size, e.files, e.mtime_ns, e.digest, e.about, e.medium,
@@ -57,8 +58,8 @@ class PendingArtifact(NamedTuple):
 
 @dataclass(frozen=True)
 class ScanTotals:
-    """Totals of a scan, including artifacts of earlier scans. ``copies``: (digest, size in bytes,
-    number of copies).
+    """Totals of a scan, including artifacts of earlier scans. ``size``: bytes, shared files counted
+    once. ``copies``: (digest, size in bytes, number of copies).
     """
 
     artifacts: int
@@ -78,15 +79,13 @@ class ScanQueries:
     """Queries about the content of the selected folders."""
 
     def __init__(self, state: ScanState) -> None:
-        self._database: sqlite3.Connection = state.database
+        self.database: sqlite3.Connection = state.database
 
     def server_id(self, address: str) -> int:
         """Return the number of a server. Inserts it if it is new."""
-        self._database.execute("INSERT OR IGNORE INTO server (address) VALUES (?)", (address,))
+        self.database.execute("INSERT OR IGNORE INTO server (address) VALUES (?)", (address,))
         return int(
-            self._database.execute("SELECT id FROM server WHERE address=?", (address,)).fetchone()[
-                0
-            ]
+            self.database.execute("SELECT id FROM server WHERE address=?", (address,)).fetchone()[0]
         )
 
     def pending(
@@ -100,7 +99,7 @@ class ScanQueries:
             "name": after[1],
             "most": limit,
         }
-        return [PendingArtifact(*row) for row in self._database.execute(_PENDING, parameters)]
+        return [PendingArtifact(*row) for row in self.database.execute(_PENDING, parameters)]
 
     def mark_uploaded(self, server: int, uploaded: Sequence[Tuple[PendingArtifact, str]]) -> None:
         """Record uploaded artifacts: (artifact, project it is charged to)."""
@@ -108,41 +107,43 @@ class ScanQueries:
             (server, artifact.folder, artifact.name, artifact.digest, project, artifact.medium)
             for artifact, project in uploaded
         ]
-        insert_rows(self._database, "INSERT OR REPLACE INTO told", rows)
+        insert_rows(self.database, "INSERT OR REPLACE INTO told", rows)
 
     def copy_changes(self, server: int, limit: int) -> List[Tuple[bytes, str]]:
         """Return (path, state) of copies whose state on the server is outdated."""
-        return self._database.execute(
+        return self.database.execute(
             "SELECT path, state FROM news WHERE server=? ORDER BY path LIMIT ?", (server, limit)
         ).fetchall()
 
     def clear_copy_changes(self, server: int, paths: Sequence[bytes]) -> None:
         """Record that a server has the state of these copies."""
-        self._database.executemany(
+        self.database.executemany(
             "DELETE FROM news WHERE server=? AND path=?", [(server, path) for path in paths]
         )
 
     def forget_uploads(self, server: int) -> None:
         """Forget all uploads to a server."""
-        self._database.execute("DELETE FROM told WHERE server=?", (server,))
+        for table in ("told", "space"):
+            self.database.execute(f"DELETE FROM {table} WHERE server=?", (server,))
 
     def totals(self) -> ScanTotals:
         """Return totals of the selected folders."""
         sums = f"SELECT COUNT(*), TOTAL(size), SUM(medium='unknown') {_ARTIFACTS}"
-        artifacts, size, unknown = self._database.execute(sums).fetchone()
+        artifacts, size, unknown = self.database.execute(sums).fetchone()
         corrupt = [
             path
-            for (path,) in self._database.execute(
+            for (path,) in self.database.execute(
                 f"SELECT {_PATH} {_ARTIFACTS} AND state = 1 ORDER BY 1"
             )
         ]
-        moved = self._database.execute(_MOVED).fetchone()[0]
+        moved = self.database.execute(_MOVED).fetchone()[0]
         copies = sorted(
-            self._database.execute(_IDENTICAL), key=lambda row: (-row[1] * (row[2] - 1), row[0])
+            self.database.execute(_IDENTICAL), key=lambda row: (-row[1] * (row[2] - 1), row[0])
         )
-        return ScanTotals(artifacts, int(size), unknown or 0, moved, corrupt, copies)
+        used_bytes = int(size) - repeated_bytes(self.database)
+        return ScanTotals(artifacts, used_bytes, unknown or 0, moved, corrupt, copies)
 
     def paths_of(self, digest: bytes, limit: int) -> List[bytes]:
         """Return paths of an artifact."""
         query = f"SELECT {_PATH} {_ARTIFACTS} AND digest = ? ORDER BY 1 LIMIT ?"
-        return [path for (path,) in self._database.execute(query, (digest, limit))]
+        return [path for (path,) in self.database.execute(query, (digest, limit))]

@@ -176,7 +176,12 @@ class Recorder:
         elif read.digest is not None:
             old = None if read.task.is_new else self._state.entry(batch.folder, name)
             entry = entry_from_stamp(
-                batch.folder, MEMBER, read.task.stamp, read.digest, settled=read.settled
+                batch.folder,
+                MEMBER,
+                read.task.stamp,
+                read.digest,
+                link=read.task.link,
+                settled=read.settled,
             )
             path = batch.path + b"/" + name
             if old is not None and _is_corrupt(old, entry):

@@ -95,10 +95,14 @@ def _scan(options: argparse.Namespace, roots: List[Tuple[Tree, bytes]], state: S
     copy_uploads = BulkUploader(
         transport, "artifacts/copies/", key="copies", common_fields=common_fields, notify=_log
     )
+    space_uploads = BulkUploader(
+        transport, "artifacts/copies/space/", key="copies", common_fields=common_fields, notify=_log
+    )
     uploader = Uploader(
         ScanQueries(state),
         uploads,
         copy_uploads,
+        space_uploads,
         server=f"{transport.url} {login.lab} {node}".strip(),
         project=options.project,
         names=safe_user_names(os.environ),

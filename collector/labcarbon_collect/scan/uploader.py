@@ -9,7 +9,8 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from http import HTTPStatus
+from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
 
 from labcarbon_collect.api.bulk_uploader import MAX_ROWS, BulkUploader, UploadError, UploadOutcome
 from labcarbon_collect.pseudonyms import DROPPED, UserNames, user_name_of
@@ -17,6 +18,7 @@ from labcarbon_collect.scan.database import FOLDER
 from labcarbon_collect.scan.description import printable
 from labcarbon_collect.scan.hashed_files import Entry
 from labcarbon_collect.scan.queries import PendingArtifact, ScanQueries
+from labcarbon_collect.scan.shared_bytes import SpaceChange, mark_space_uploaded, space_changes
 
 _MAX_QUEUED, _MAX_REQUEST_BYTES, _MAX_COPY_CHANGES = 4000, 4 << 20, 5000
 _UPLOAD_INTERVAL_S = 10.0
@@ -33,13 +35,15 @@ class Uploader:
         queries: ScanQueries,
         uploads: BulkUploader,
         copy_uploads: BulkUploader,
+        space_uploads: BulkUploader,
         *,
         server: str,
         project: str,
         names: UserNames,
     ) -> None:
-        """``uploads``: to artifacts/. ``copy_uploads``: to artifacts/copies/. ``server``: key of
-        the stored uploads. ``names``: how users are named.
+        """``uploads``: to artifacts/. ``copy_uploads``: to artifacts/copies/. ``space_uploads``:
+        to artifacts/copies/space/. ``server``: key of the stored uploads. ``names``: how users are
+        named.
         """
         self._queries, self._uploads, self._copy_uploads, self._project = (
             queries,
@@ -47,6 +51,7 @@ class Uploader:
             copy_uploads,
             project,
         )
+        self._space_uploads = space_uploads
         self._server, self._names = queries.server_id(server), names
         self._users: Dict[int, Dict[str, Any]] = {}
         self._queue: Deque[Row] = deque()
@@ -105,6 +110,7 @@ class Uploader:
                 if self.error is not None:
                     raise self.error
         self._upload_copy_changes()
+        self._upload_spaces()
 
     def close(self) -> None:
         """Stop the thread."""
@@ -123,6 +129,20 @@ class Uploader:
             self._copy_uploads.post({"copies": copies})
             self.copy_changes_sent += len(copies)
             self._queries.clear_copy_changes(self._server, [path for path, _ in changes])
+
+    def _upload_spaces(self) -> None:
+        """Upload the space of copies that share files, also of folders scanned earlier. A server
+        of an earlier version counts each copy in full.
+        """
+        database = self._queries.database
+        for changes in _requests(space_changes(database, self._server)):
+            try:
+                self._space_uploads.post({"copies": [change.row for change in changes]})
+            except UploadError as error:
+                if error.status == HTTPStatus.NOT_FOUND:
+                    return
+                raise
+            mark_space_uploaded(database, self._server, changes)
 
     def _send(self, rows: List[Row]) -> None:
         self._sent_s = time.monotonic()
@@ -189,6 +209,20 @@ def _limit_request(changes: List[Tuple[bytes, str]], max_bytes: int) -> List[Tup
         if size > max_bytes and count:
             return changes[:count]
     return changes
+
+
+def _requests(changes: List[SpaceChange]) -> Iterator[List[SpaceChange]]:
+    """Divide changes into requests."""
+    request: List[SpaceChange] = []
+    size = 0
+    for change in changes:
+        size += len(json.dumps(change.row))
+        if request and (size > _MAX_REQUEST_BYTES or len(request) == MAX_ROWS):
+            yield request
+            request, size = [], 0
+        request.append(change)
+    if request:
+        yield request
 
 
 def artifact_payload(artifact: PendingArtifact, project: str) -> Dict[str, Any]:

@@ -19,7 +19,7 @@ from labcarbon_collect.scan.folder_formats import (
     numbered_tars,
 )
 from labcarbon_collect.scan.hashed_files import Entry, ScanState
-from labcarbon_collect.scan.local_files import LinkOutsideRoot, Listing, Stamp, Tree
+from labcarbon_collect.scan.local_files import LinkOutsideRoot, Links, Listing, Stamp, Tree
 from labcarbon_collect.scan.recorder import FolderGroup, Recorder
 from labcarbon_collect.scan.summary import Tally
 
@@ -120,6 +120,7 @@ class Walker:
         present = set(listing.folders)
         self._forget_missing_folders(folder, present)
         self._state.set_medium(folder.number, medium)
+        self._state.set_links(folder.number, listing.linked)
         numbered = numbered_tars(listing)
         batches = _BatchBuilder(folder, medium, self._submit, is_member=False)
         for stamp, is_new in self._changed_files(folder, listing.files, None):
@@ -160,12 +161,12 @@ class Walker:
         )
         batches = _BatchBuilder(folder, medium, self._submit, is_member=True)
         try:
-            for stamp, is_new in self._changed_files(
-                folder, self._members(folder.path, listing), group
-            ):
+            stamps, links = self._members(folder.path, listing)
+            self._state.set_links(folder.number, links)
+            for stamp, is_new in self._changed_files(folder, stamps, group):
                 self._recorder.mark_changed(group)
                 group.remaining_files += 1
-                batches.add(FileTask(stamp, is_new))
+                batches.add(FileTask(stamp, is_new, links.get(stamp[0])))
         except (OSError, LinkOutsideRoot, BudgetExceeded) as error:
             group.reason = str(getattr(error, "strerror", None) or error)
         batches.flush()
@@ -177,11 +178,13 @@ class Walker:
         except OSError:
             return None  # deleted meanwhile
 
-    def _members(self, path: bytes, listing: Listing) -> List[Stamp]:
-        """Return the files of a folder that is one artifact. Reuses the listing if it has no
-        subfolders and links.
+    def _members(self, path: bytes, listing: Listing) -> Tuple[List[Stamp], Links]:
+        """Return the files of a folder that is one artifact, and the keys of those that can be
+        shared. Reuses the listing if it has no subfolders and links.
         """
-        return self._tree.manifest(path) if listing.folders or listing.links else listing.files
+        if listing.folders or listing.links:
+            return self._tree.manifest(path)
+        return listing.files, listing.linked
 
     def _submit(self, batch: Batch) -> None:
         """Submit a batch and count its bytes."""

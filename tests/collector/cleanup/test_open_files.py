@@ -89,8 +89,8 @@ def test_a_mapped_file_is_not_moved(
     maps = [_mapped(path)] if since == "before" else []
     look = trash_items.list_content
 
-    def late(folder: int, name: str) -> Any:
-        found = look(folder, name)
+    def late(folder: int, name: str, blobs: str) -> Any:
+        found = look(folder, name, blobs)
         if not maps:
             maps.append(_mapped(path))
         return found

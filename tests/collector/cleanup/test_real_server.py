@@ -13,15 +13,19 @@ from django.test import Client
 
 from apps.accounts.models import AuditEntry, Membership, User
 from apps.accounts.services.labs import issue_user_token
-from apps.artifacts.cleanup.plans import approve, create_plan, notify_owners
+from apps.artifacts.cleanup.plans import approve, create_plan, notify_owners, select_items
 from apps.artifacts.cleanup.retention import DAY_US
+from apps.artifacts.cleanup.totals import plan_totals
 from apps.artifacts.models import Artifact, CleanupPlan, Copy, Pin
+from apps.artifacts.storage import storage_lots
 from apps.core.clock import now_us
+from apps.core.units import hour_of
 from apps.runs.models import Run
 from tests.artifacts.support import create_run, edge, register_rows
 from tests.builders import MINUTE, T0, SmallLab, small_lab
 from tests.collector.cleanup.support import read_digest, two_days_ago
 from tests.collector.collector_process import Collector
+from tests.collector.scan.hub_cache import revision, used_bytes
 from tests.serialized_server import serialize_requests
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -213,3 +217,65 @@ def test_a_plan_with_only_blocked_items_is_completed(
     assert CleanupPlan.objects.get().state == "applied"
     line = plan.items.select_related("artifact").get(pk=line.pk)
     assert (line.selected, line.objection, line.artifact.state) == (False, "pinned", "stored")
+
+
+@pytest.mark.parametrize("selected", [("aaa",), ("aaa", "bbb"), ("aaa", "bbb", "ccc")])
+def test_revisions_of_a_hub_cache_free_what_their_plan_promises(
+    live_server: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    selected: tuple[str, ...],
+) -> None:
+    """From the scan to the scan after the purge."""
+    serialize_requests(monkeypatch)
+    lab, cache, name = small_lab(), tmp_path / "hub", "models--org--m"
+    pair = {"pair": b"p" * 100, "all": b"a" * 1000}
+    tops = {
+        "aaa": revision(cache, name, "aaa", {**pair, "own": b"1"}),
+        "bbb": revision(cache, name, "bbb", {**pair, "own": b"22"}),
+        "ccc": revision(cache, name, "ccc", {"all": b"a" * 1000, "own": b"333"}),
+    }
+    Client().get("/api/v1/preflight/")
+    token = issue_user_token(lab=lab.lab, user=lab.owner, now=now_us())
+    machine = Collector(
+        tmp_path,
+        {"LABCARBON_URL": live_server.url, "LABCARBON_TOKEN": token},
+        node_id=str(lab.node.uuid),
+    )
+
+    def stored_bytes() -> int:
+        assert machine.call("scan", str(cache)).returncode == 0
+        return sum(lot.bytes for lot in storage_lots(lab.lab, hour_of(now_us())))
+
+    assert stored_bytes() == used_bytes(tops.values()) == 1106
+    run = create_run(lab)
+    Run.objects.filter(pk=run.pk).update(state="finished", ended_us=T0 + MINUTE)
+    rows = [
+        {"digest": each.digest, "name": each.name, "bytes": each.bytes, "form": "folder"}
+        for each in Artifact.objects.order_by("pk")
+    ]
+    register_rows(lab, *({**row, "runs": [edge(run)]} for row in rows), now=T0)
+    later = now_us() + 365 * DAY_US
+    plan = create_plan(lab=lab.lab, node=lab.node, project=None, by=lab.owner, now=later)
+    items = {item.artifact.name: item.pk for item in plan.items.select_related("artifact")}
+    select_items(
+        plan=plan,
+        selected=[items[each] for each in selected],
+        listed=list(items.values()),
+        by=lab.owner,
+        now=later,
+    )
+    promised = plan_totals(plan).bytes
+    notify_owners(plan=plan, grace_days=1, trash_days=1, by=lab.owner, now=later)
+    approve(plan=plan, by=lab.owner, now=later + DAY_US)
+    done = machine.call("apply-plan", str(plan.uuid), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    two_days_ago(machine.home / "plans" / f"{plan.uuid}.jsonl")
+    done = machine.call("apply-plan", str(plan.uuid), "--purge", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rest = [top for each, top in tops.items() if each not in selected]
+    assert used_bytes([cache / name / "blobs"]) == used_bytes(rest) == 1106 - promised
+    before_scan = sum(lot.bytes for lot in storage_lots(lab.lab, hour_of(now_us())))
+    assert before_scan == used_bytes(rest), "known before the next scan"
+    assert stored_bytes() == used_bytes(rest)
+    assert all(file.read_bytes() for top in rest for file in top.iterdir())

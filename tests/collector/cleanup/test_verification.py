@@ -10,7 +10,8 @@ import sys
 
 import pytest
 from labcarbon_collect import progress
-from labcarbon_collect.cleanup.content import File, list_content, read_digest
+from labcarbon_collect.cleanup.content import read_digest
+from labcarbon_collect.cleanup.listings import File, LinkedFile, list_content
 from labcarbon_collect.cleanup.safe_paths import ItemBlocked
 from labcarbon_collect.commands.apply_plan import _ReadProgress
 
@@ -72,4 +73,5 @@ def test_a_file_that_grows_is_read_no_further_than_it_was_long(world: World) -> 
 
 
 def test_a_file_entry_needs_little_memory() -> None:
-    assert not hasattr(File(b"a", 1, 2, 3, 4), "__dict__")
+    for file in (File(b"a", 1, 2, 3, 4), LinkedFile(b"a", 1, 2, 3, 4, b"blob")):
+        assert not hasattr(file, "__dict__")

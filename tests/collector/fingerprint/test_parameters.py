@@ -298,6 +298,28 @@ def test_declared_parameters_take_precedence_and_are_sent_others_only_on_request
     }
 
 
+def test_labels_are_sent_only_on_request_and_known_locally(folder: Folder) -> None:
+    folder.write(
+        train_py="import argparse\np = argparse.ArgumentParser()\np.add_argument('--out')\n"
+        "a = p.parse_args()\nprint(open(a.out + '/state').read())\n"
+    )
+    command = ["python", "train.py", "--out", "runs/a", "--run-name", "vit", "--lr", "0.1"]
+    quiet = folder.survey(*command)
+    assert set(quiet.wire["labels"]) == {"out", "run_name"}
+    assert quiet.wire["told"] == {}
+    assert "vit" not in str(quiet.wire)
+    assert {name: str(value) for name, value in quiet.local_values.items()} == {
+        "out": "runs/a",
+        "run_name": "vit",
+        "lr": "0.1",
+    }
+    sent = folder.wire(*command, full_command=True)["told"]
+    assert (sent["out"], sent["run_name"]) == ("runs/a", "vit")
+    for secret in ("--password=hunter2", "--run-name=https://u:hunter2@h/x"):
+        survey = folder.survey("python", "train.py", secret)
+        assert "hunter2" not in str(survey.local_values)
+
+
 def test_secrets_are_neither_hashed_nor_sent(folder: Folder) -> None:
     plain = folder.wire("python", "train.py", "--lr", "1")
     words = ["--lr", "1", "--wandb-key", "abc", "--password", "hunter2", "--api-key=1"]

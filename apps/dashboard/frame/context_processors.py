@@ -1,0 +1,34 @@
+"""Context of the frame of every page: visitor, navigation, profiles."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from apps.accounts.selectors import is_set_up
+from apps.artifacts.cleanup.notifications import pending_deletions
+from apps.dashboard.frame.navigation import navigation, settings_pages
+from apps.dashboard.frame.period_menu import kept_params
+from apps.dashboard.frame.profile_menu import profile_choices
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of the frame. What needs a query is read only where a template uses
+    it.
+    """
+    visitor = getattr(request, "visitor", None)
+    pending = SimpleLazyObject(
+        lambda: pending_deletions(visitor.lab, visitor.user) if visitor else []
+    )
+    return {
+        "visitor": visitor,
+        "profiles": profile_choices(request, visitor.lab) if visitor else [],
+        "navigation": SimpleLazyObject(
+            lambda: (
+                navigation(visitor, request.path, pending, kept_params(request)) if visitor else []
+            )
+        ),
+        "settings_pages": settings_pages(visitor, request.path) if visitor else [],
+        "pending_deletions": pending,
+        "is_set_up": SimpleLazyObject(is_set_up),
+    }

@@ -1,0 +1,189 @@
+"""The navigation: groups of pages, the current page, and counts where somebody must act."""
+
+from collections.abc import Sized
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from apps.dashboard.decorators import Visitor
+from apps.fleet.selectors import nodes_with_device_problems, silent_nodes
+from apps.preflight.choices import FindingState
+from apps.preflight.models import DuplicateFinding
+
+
+@dataclass(frozen=True)
+class Section:
+    """A page of the navigation. ``paths`` and ``pages``: first parts of other addresses, and names
+    of other pages, that belong to it. ``waiting``: names of what is counted.
+    """
+
+    name: str
+    page: str
+    icon: str
+    paths: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    waiting: str = ""
+    on_phone: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A section as displayed. ``count``: number of things that wait for somebody, 0 for none."""
+
+    name: str
+    href: str
+    icon: str
+    current: bool
+    count: int
+    waiting: str
+    on_phone: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries under a heading; '' for those without one."""
+
+    name: str
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class SettingsPage:
+    """A page of the settings. ``for_managers``: for PIs and admins only."""
+
+    name: str
+    page: str
+    for_managers: bool = False
+
+
+SETTINGS = (
+    SettingsPage("Lab", "lab-settings"),
+    SettingsPage("Tokens", "tokens"),
+    SettingsPage("Attribution rules", "attribution-rules"),
+    SettingsPage("Idle energy", "idle-policy"),
+    SettingsPage("MLflow", "mlflow-servers"),
+    SettingsPage("CodeCarbon", "codecarbon-tokens"),
+    SettingsPage("Asset sources", "asset-sources"),
+    SettingsPage("Audit log", "audit-log", for_managers=True),
+)
+GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
+    ("", (Section("Overview", "overview", "home", on_phone=True),)),
+    (
+        "Use",
+        (
+            Section("Projects", "projects", "folder", pages=("unattributed",)),
+            Section("People", "people", "users"),
+            Section("Runs", "runs", "play-circle", on_phone=True),
+            Section("Duplicates", "duplicates", "square-2-stack", waiting="open findings"),
+            Section("Artifacts", "artifacts", "archive-box"),
+        ),
+    ),
+    ("Reduce", (Section("Cleanup", "cleanup-plans", "trash", waiting="plans for you to decide"),)),
+    (
+        "Hardware",
+        (
+            Section(
+                "Nodes",
+                "nodes",
+                "server-stack",
+                ("devices",),
+                waiting="nodes without uploads or with a device problem",
+                on_phone=True,
+            ),
+            Section("Sites", "sites", "map-pin"),
+            Section("Assets", "assets", "cpu-chip", on_phone=True),
+            Section("Replacement", "replacement-ranking", "arrows-right-left"),
+            Section("Catalogue", "catalog", "book-open"),
+        ),
+    ),
+    ("Reports", (Section("Scopes", "scopes", "chart-pie"),)),
+    (
+        "",
+        (
+            Section(
+                "Settings",
+                "lab-settings",
+                "cog-6-tooth",
+                ("claims",),
+                tuple(each.page for each in SETTINGS),
+            ),
+        ),
+    ),
+)
+
+
+def _counts(visitor: Visitor, plans_to_decide: Sized) -> dict[str, int]:
+    """Return the number of things that wait for somebody, by section."""
+    found = silent_nodes(visitor.lab, visitor.now) | nodes_with_device_problems(visitor.lab)
+    open_findings = DuplicateFinding.objects.filter(lab=visitor.lab, state=FindingState.OPEN)
+    return {
+        "duplicates": open_findings.count(),
+        "cleanup-plans": len(plans_to_decide),
+        "nodes": found.count(),
+    }
+
+
+def current_page(path: str) -> str:
+    """Return the section with the longest start of ``path``, '' for none."""
+    starts = [
+        (start, section.page)
+        for _, sections in GROUPS
+        for section in sections
+        for start in (
+            *(reverse(page) for page in (section.page, *section.pages)),
+            *("/".join(("", part, "")) for part in section.paths),
+        )
+        if path == start or (start != reverse("overview") and path.startswith(start))
+    ]
+    return max(starts, key=lambda found: len(found[0]))[1] if starts else ""
+
+
+def navigation(
+    visitor: Visitor, path: str, plans_to_decide: Sized, kept_params: str = ""
+) -> list[Group]:
+    """Return the groups of the navigation for the page at ``path``; links keep ``kept_params``.
+    Two queries, and what ``plans_to_decide`` needs.
+    """
+    kept = f"?{kept_params}" if kept_params else ""
+    current = current_page(path)
+    counts = _counts(visitor, plans_to_decide)
+    return [
+        Group(
+            name,
+            [
+                Entry(
+                    section.name,
+                    reverse(section.page) + kept,
+                    section.icon,
+                    section.page == current,
+                    counts.get(section.page, 0),
+                    section.waiting,
+                    section.on_phone,
+                )
+                for section in sections
+            ],
+        )
+        for name, sections in GROUPS
+    ]
+
+
+@dataclass(frozen=True)
+class SettingsEntry:
+    """A page of the settings as displayed."""
+
+    name: str
+    href: str
+    current: bool
+
+
+def settings_pages(visitor: Visitor, path: str) -> list[SettingsEntry]:
+    """Return the pages of the settings that the visitor may open, on one of them; else none."""
+    if current_page(path) != "lab-settings":
+        return []
+    pages = [each for each in SETTINGS if visitor.can_manage or not each.for_managers]
+    starts = [reverse(each.page) for each in pages if path.startswith(reverse(each.page))]
+    current = max(starts, key=len, default="")
+    return [
+        SettingsEntry(each.name, reverse(each.page), reverse(each.page) == current)
+        for each in pages
+    ]

@@ -1,0 +1,73 @@
+"""The change of the lab's energy against an earlier period, or why there is none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figure
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.coverage import DeviceTime, device_times, time_shares
+from apps.dashboard.figures import Quantity, quantity
+from apps.dashboard.formatting import percent
+from apps.dashboard.periods import Period, day_text, lab_query, local
+
+COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
+
+
+@dataclass(frozen=True)
+class Change:
+    """'12 % less energy than in October 2026'. Without ``quantity``, ``reason`` says why."""
+
+    quantity: Quantity | None
+    text: str
+    reason: str = ""
+
+
+def change_of_energy(
+    lab: Lab,
+    period: Period,
+    earlier: Period | None,
+    whole: Figure,
+    times: Sequence[DeviceTime],
+    now: int,
+) -> Change | None:
+    """Return the change against ``earlier``; None if nothing is compared or nothing was used."""
+    if earlier is None or not whole.energy_mj:
+        return None
+    name = earlier.label if earlier.is_in_days else f"the {earlier.hours} hours before"
+    first_us = min((time.first_us for time in times), default=None)
+    if first_us is None or first_us > earlier.from_hour * US_PER_HOUR:
+        return Change(None, "", f"{name} is not covered{_since(first_us, period)}")
+    if not _is_comparable(times):
+        return Change(None, "", "over 5 % of the device time of this period is unknown")
+    if not _is_comparable(device_times(lab, earlier.from_hour, earlier.to_hour, now)):
+        return Change(None, "", f"over 5 % of the device time of {name} is unknown")
+    query = lab_query(lab, earlier)
+    before = figure(lab, query)
+    if not before.energy_mj:
+        return Change(None, "", f"no energy was used in {name}")
+    difference = whole.energy_mj - before.energy_mj
+    shown = quantity(query, before)
+    return Change(
+        Quantity(
+            query,
+            shown.value,
+            percent(abs(difference), before.energy_mj),
+            "%",
+            f"{shown.exact} in {name}",
+        ),
+        f"{'less' if difference < 0 else 'more'} energy than in {name}",
+    )
+
+
+def _since(first_us: int | None, period: Period) -> str:
+    if first_us is None:
+        return ""
+    day = local(first_us // US_PER_HOUR, period.zone).date()
+    return f": the first reading is of {day_text(day, year=True)}"
+
+
+def _is_comparable(times: Sequence[DeviceTime]) -> bool:
+    """Return whether the unknown share is small enough to compare energies."""
+    sums = time_shares(times)
+    return sums.unknown_us * COMPARABLE_IF_UNKNOWN_BELOW <= sums.expected_us

@@ -1,0 +1,104 @@
+"""The picture of a chart without JavaScript shows the values of its figure."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.dashboard.artifacts.storage_charts import BarSeries, stacked_bytes_chart
+from apps.dashboard.chart_drawing import FULL, Drawing
+from apps.dashboard.charts import Chart, Series, metric_curve, power, stacked
+
+
+def bars_of(values: list[list[float]], unknown: list[float | None]) -> Chart:
+    labels = [f"{at} Nov" for at in range(len(unknown))]
+    return stacked(
+        name="use",
+        summary="",
+        labels=labels,
+        full_labels=labels,
+        edges=[*labels, "end"],
+        unit="kWh",
+        series=[
+            Series(f"p{at}", f"s{at + 1}", "COUNTER", "", row) for at, row in enumerate(values)
+        ],
+        unknown=unknown,
+    )
+
+
+def drawn(chart: Chart) -> Drawing:
+    assert chart.drawing is not None
+    return chart.drawing
+
+
+rows = st.integers(1, 8).flatmap(
+    lambda width: st.lists(
+        st.lists(
+            st.floats(0, 1e6).filter(lambda value: value == 0 or value > 1e-3),
+            min_size=width,
+            max_size=width,
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+
+
+@given(rows)
+def test_heights_are_proportional_and_stacked_without_overlap(values: list[list[float]]) -> None:
+    chart = bars_of(values, [None] * len(values[0]))
+    total = sum(map(sum, values))
+    bars = drawn(chart).panels[0].bars
+    if not total:
+        assert bars == []
+        return
+    highest = max(map(sum, zip(*values, strict=True)))
+    for at, column in enumerate(zip(*values, strict=True)):
+        own = [bar for bar in bars if int(bar.x / FULL * len(values[0])) == at]
+        assert len(own) == sum(1 for value in column if value)
+        height = sum(bar.height for bar in own)
+        assert height == pytest.approx(sum(column) / highest * FULL, abs=0.05 * len(column))
+        for lower, upper in itertools.pairwise(own):
+            assert upper.y + upper.height == pytest.approx(lower.y, abs=0.03)
+        if own:
+            assert own[0].y + own[0].height == pytest.approx(FULL, abs=0.03)
+
+
+def test_unknown_time_is_hatched_in_a_strip_below() -> None:
+    energy, time = drawn(bars_of([[1.0, 2.0]], [0.25, None])).panels
+    assert (energy.top, time.top) == (0, 93)
+    assert [bar.is_hatched for bar in time.bars] == [False, True]
+    assert time.ticks == []
+    assert [bar.height for bar in time.bars] == [750, 250]
+
+
+def test_a_gap_in_readings_is_a_gap_of_the_line() -> None:
+    times = [f"2026-11-26T10:0{minute}:00+00:00" for minute in range(4)]
+    chart = power(name="power", summary="", devices=[("gpu", times, [100.0, None, 300.0, 200.0])])
+    (line,) = [line for line in drawn(chart).panels[0].lines if not line.is_marks]
+    assert line.path == "M0 666.67h0 M666.67 0H1000V333.33"
+
+
+def test_no_value_is_no_picture() -> None:
+    assert metric_curve(name="m", summary="", steps=[1, 2], values=[None, None]).drawing is None
+    assert power(name="p", summary="", devices=[]).drawing is None
+
+
+def test_lying_bars_have_their_names_at_the_side() -> None:
+    chart = stacked_bytes_chart(
+        name="bytes",
+        summary="",
+        kinds=["models", "datasets"],
+        projects=[BarSeries("demo", "s1", "", [3.0, 1.0])],
+        unit="GB",
+    )
+    drawing = drawn(chart)
+    assert drawing.is_lying
+    assert [(tick.percent, tick.text) for tick in drawing.ticks] == [
+        (75.0, "models"),
+        (25.0, "datasets"),
+    ]
+    models, datasets = drawing.panels[0].bars
+    assert models.y < datasets.y
+    assert (models.width, round(datasets.width)) == (FULL, 333)
