@@ -63,10 +63,76 @@ def take_pictures(visit: Callable[..., Visit], addresses: dict[str, str]) -> Non
     folder = os.environ.get("PICTURES")
     if not folder:
         return
-    for scheme, options in (("light", {}), ("dark", {}), ("320", NARROW), ("print", {})):
+    for scheme, options in (
+        ("light", {}),
+        ("dark", {}),
+        ("320", NARROW),
+        ("375", {"viewport": {"width": 375, "height": 700}}),
+        ("print", {}),
+    ):
         page = visit(color_scheme="dark" if scheme == "dark" else "light", **options)
         for name, address in addresses.items():
             tab = page.go(address)
             if scheme == "print":
                 tab.emulate_media(media="print")
             tab.screenshot(path=str(Path(folder) / f"{name}-{scheme}.png"), full_page=True)
+
+
+UNKNOWN_ROWS = (
+    "name,kind,tag,bought_on,embodied_kg\n"
+    "chair,other,BR-1,2024-03-01,\n"
+    "a very long name of a thing that somebody typed into one cell of the sheet,other,BR-2,"
+    "2024-03-01,unknown\n"
+)
+WRONG_ROWS = "name,kind,tag,bought_on\na,toaster,BR-7,2024-03-01\nb,gpu,BR-8,soon\n"
+
+
+def pasted_address(page: Visit, lines: str) -> str:
+    """Paste rows in the browser; return the path of their preview."""
+    tab = page.go("/assets/import/")
+    tab.fill("textarea[name=lines]", lines)
+    tab.click("main button.button[type=submit]")
+    tab.wait_for_selector("#import, h1[data-state]")
+    return str(tab.url.removeprefix(page.url))
+
+
+def test_preview_result_undo_and_errors_are_fine(visit: Callable[..., Visit]) -> None:
+    page = visit(color_scheme="dark", **NARROW)
+    price = pasted_address(page, "Gerät;Modell;Kaufdatum;Preis\nK;RTX 3090;13/04/2024;12,50\n")
+    wrong = pasted_address(page, WRONG_ROWS)
+    preview = pasted_address(page, UNKNOWN_ROWS)
+    reading = pasted_address(
+        page, "name,kind,bought_on\n" + "".join(f"x{i},gpu,2024-01-01\n" for i in range(501))
+    )
+    for address in (price, wrong, preview, reading):
+        assert_fine(look_at(page, address))
+    take_pictures(
+        visit, {"price": price, "wrong": wrong, "unknown-preview": preview, "reading": reading}
+    )
+    tab = page.go(preview)
+    tab.click("main button[value=register]")
+    tab.wait_for_selector('[data-state="done"]')
+    changed = pasted_address(page, UNKNOWN_ROWS.replace("chair", "stool"))
+    for address in (preview, changed, f"{preview}undo/", "/assets/imports/"):
+        assert_fine(look_at(page, address))
+    tab = page.go("/assets/imports/")
+    tab.set_viewport_size(NARROW["viewport"])
+    fits = "[data-import] a[href$='undo/']"
+    edge = tab.eval_on_selector(fits, "link => link.getBoundingClientRect().right")
+    assert edge <= tab.eval_on_selector(".wrap", "wrap => wrap.getBoundingClientRect().right")
+    take_pictures(
+        visit, {"done": preview, "undo": f"{preview}undo/", "imports": "/assets/imports/"}
+    )
+    take_pictures(visit, {"changed": changed})
+    tab = page.go(changed)
+    tab.click("main button[value=register]")
+    tab.wait_for_selector('[data-state="done"]')
+    assert_fine(look_at(page, f"{preview}undo/"))
+    take_pictures(visit, {"undo-refused": f"{preview}undo/", "undo-changed": f"{changed}undo/"})
+    tab = page.go(f"{changed}undo/")
+    tab.click("main button[value=undo]")
+    tab.wait_for_url("**/assets/imports/")
+    tab = page.go(f"{preview}undo/")
+    tab.click("main button[value=undo]")
+    tab.wait_for_url("**/assets/imports/")
+    assert_fine(look_at(page, f"{preview}redo/"))

@@ -119,3 +119,20 @@ def test_an_import_of_an_earlier_version_has_no_undo(lab: SmallLab, owner: Clien
 
 def test_sign_in(lab: SmallLab) -> None:
     assert_needs_sign_in("/assets/imports/")
+
+
+def test_unknown_is_neither_zero_nor_a_unit(lab: SmallLab, owner: Client) -> None:
+    head = "name,kind,tag,bought_on,embodied_kg\n"
+    rows = f"{head}a,other,I-1,2024-03-01,\nb,other,I-2,2024-03-01,unknown\n"
+    address = str(owner.post("/assets/import/", {"lines": rows})["Location"])
+    assert "data-unit" not in text_of(owner.get(address))
+    owner.post(address, {"action": "register"})
+    undo = text_of(owner.get(f"{address}undo/"))
+    assert "data-unit" not in undo
+    assert "\u2265" not in undo
+    zero = str(
+        owner.post("/assets/import/", {"lines": f"{head}c,other,I-3,2024-03-01,0\n"})["Location"]
+    )
+    assert "data-unit" in text_of(owner.get(zero)), "zero is known"
+    owner.post(zero, {"action": "register"})
+    assert "data-unit" in text_of(owner.get(f"{zero}undo/"))

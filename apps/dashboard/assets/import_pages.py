@@ -91,14 +91,16 @@ class EmbodiedSource:
 
 @dataclass(frozen=True)
 class ImportPage:
-    """An import on its page. ``more``: number of rows that are not shown."""
+    """An import on its page. ``unit``: that of the listed figures, '' if there is none. ``more``:
+    number of rows that are not shown.
+    """
 
     row: RegisterImport
     busy: bool
     counts: dict[str, int]
     embodied_sources: list[EmbodiedSource]
     total: Projected
-    unit: Unit
+    unit: str
     rows: list[ImportRow]
     wrong: list[ImportRow]
     more: str
@@ -130,7 +132,8 @@ def import_page(row: RegisterImport) -> ImportPage:
     """Return the page of an import."""
     report: dict[str, Any] = row.summary
     listed = report.get("rows", [])
-    unit = unit_for("emission_ug", [row_["embodied_ug"] or 0 for row_ in listed], column=True)
+    known = [row_["embodied_ug"] for row_ in listed if row_["embodied_ug"] is not None]
+    unit = unit_for("emission_ug", known, column=True)
     by: dict[str, int] = report.get("by", {})
     return ImportPage(
         row=row,
@@ -143,7 +146,7 @@ def import_page(row: RegisterImport) -> ImportPage:
             EmbodiedSource(key, label, by[key]) for key, label in SOURCES.items() if by.get(key)
         ],
         total=embodied(report.get("total_ug"), at_least=bool(by.get("unknown"))),
-        unit=unit,
+        unit=unit.name if known else "",
         rows=[_row(row_, unit) for row_ in listed],
         wrong=[_row(row_, unit) for row_ in report.get("wrong", [])],
         more=grouped(row.lines - PREVIEW_LINES) if row.lines > PREVIEW_LINES else "",

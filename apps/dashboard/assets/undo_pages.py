@@ -86,7 +86,7 @@ class UndoLine:
 
 @dataclass(frozen=True)
 class UndoPage:
-    """What an undo does. ``unit``: that of the listed embodied carbon."""
+    """What an undo does. ``unit``: that of the listed embodied carbon, '' if all is unknown."""
 
     row: RegisterImport
     is_redo: bool
@@ -152,8 +152,8 @@ def undo_page(row: RegisterImport, plan: UndoPlan) -> UndoPage:
         refused=plan.refused[:LISTED],
         more_refused=max(0, len(plan.refused) - LISTED),
         leave_out=",".join(str(step.asset.pk) for step in plan.refused),
-        total=embodied(sum(values), at_least=len(values) < len(known)),
-        unit=unit.name,
+        total=embodied(sum(values) if values else None, at_least=len(values) < len(known)),
+        unit=unit.name if values else "",
         more=len(possible) - shown,
         removal_number=len(removals),
         change_number=len(changes),
