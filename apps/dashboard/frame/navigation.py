@@ -1,14 +1,18 @@
 """The navigation: groups of pages, the current page, and counts where somebody must act."""
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
+from importlib import import_module
 
 from django.urls import reverse
+from django.utils.module_loading import module_has_submodule
 
+from apps.dashboard import trackers
 from apps.dashboard.decorators import Visitor
 from apps.fleet.selectors import nodes_with_device_problems, silent_nodes
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
+from apps.trackers.registry import NAMES
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,20 @@ class SettingsPage:
     for_managers: bool = False
 
 
+def _tracker_pages() -> Iterator[SettingsPage]:
+    """Return the page of each tracker that has one: ``SETTINGS_PAGE`` of its views."""
+    for name in NAMES:
+        if module_has_submodule(trackers, f"{name}_views"):
+            module = import_module(f"{trackers.__name__}.{name}_views")
+            yield SettingsPage(*module.SETTINGS_PAGE)
+
+
 SETTINGS = (
     SettingsPage("Lab", "lab-settings"),
     SettingsPage("Tokens", "tokens"),
     SettingsPage("Attribution rules", "attribution-rules"),
     SettingsPage("Idle energy", "idle-policy"),
-    SettingsPage("MLflow", "mlflow-servers"),
-    SettingsPage("CodeCarbon", "codecarbon-tokens"),
+    *_tracker_pages(),
     SettingsPage("Asset sources", "asset-sources"),
     SettingsPage("Audit log", "audit-log", for_managers=True),
 )

@@ -28,6 +28,7 @@ def codecarbon(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(request, "dashboard/trackers/codecarbon.html", context, status=form.status)
 
 
+SETTINGS_PAGE = ("CodeCarbon", "codecarbon-tokens")  # name and page, for the navigation
 urlpatterns = [
     path("trackers/codecarbon/", codecarbon, name="codecarbon-tokens"),
     moved("tokens/codecarbon/", "codecarbon-tokens"),

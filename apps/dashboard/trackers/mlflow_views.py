@@ -70,6 +70,7 @@ def server(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
     return render(request, "dashboard/trackers/mlflow_server.html", context, status=forms.status)
 
 
+SETTINGS_PAGE = ("MLflow", "mlflow-servers")  # name and page, for the navigation
 urlpatterns = [
     path("trackers/mlflow/", servers, name="mlflow-servers"),
     path("trackers/mlflow/<int:pk>/", server, name="mlflow-server"),
