@@ -1,8 +1,8 @@
 """The picture of a chart without JavaScript: bars, lines and ticks of a Plotly figure, in parts per
 thousand of their panel.
 
-Pure. It reads what charts.py and its neighbours write: bars (stacked, standing or lying), lines,
-marks, and axes with a domain.
+Pure. It reads what charts.py and its neighbours write: stacked bars, vertical or horizontal,
+lines, marks, and axes with a domain.
 """
 
 import math
@@ -72,7 +72,7 @@ class Drawing:
 
     panels: list[Panel]
     ticks: list[Tick]
-    is_lying: bool = False
+    is_horizontal: bool = False
 
 
 def draw(figure: Mapping[str, Any]) -> Drawing | None:
@@ -81,19 +81,19 @@ def draw(figure: Mapping[str, Any]) -> Drawing | None:
     traces = [trace for trace in figure["data"] if _has_values(trace)]
     if not traces:
         return None
-    lying = traces[0].get("orientation") == "h"
+    horizontal = traces[0].get("orientation") == "h"
     across = layout.get("xaxis", {})
     along = layout.get("yaxis", {})
-    places, values = ("y", "x") if lying else ("x", "y")
-    place_axis = _Places(along if lying else across, [trace[places] for trace in traces])
+    places, values = ("y", "x") if horizontal else ("x", "y")
+    place_axis = _Places(along if horizontal else across, [trace[places] for trace in traces])
     panels = []
     for name in sorted({trace.get("yaxis", "y") for trace in traces}, reverse=True):
-        axis = across if lying else layout.get("yaxis" + name[1:], {})
+        axis = across if horizontal else layout.get("yaxis" + name[1:], {})
         own = [trace for trace in traces if trace.get("yaxis", "y") == name]
         low, high = axis.get("domain", (0, 1))
         panels.append(_panel(own, place_axis, axis, values, (100 * (1 - high), 100 * (high - low))))
     panels.sort(key=lambda panel: panel.top)
-    return Drawing(panels, place_axis.ticks(), lying)
+    return Drawing(panels, place_axis.ticks(), horizontal)
 
 
 def _has_values(trace: Trace) -> bool:

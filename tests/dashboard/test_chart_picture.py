@@ -85,7 +85,7 @@ def test_no_value_is_no_picture() -> None:
     assert power(name="p", summary="", devices=[]).drawing is None
 
 
-def test_lying_bars_have_their_names_at_the_side() -> None:
+def test_horizontal_bars_have_their_names_at_the_side() -> None:
     chart = stacked_bytes_chart(
         name="bytes",
         summary="",
@@ -94,7 +94,7 @@ def test_lying_bars_have_their_names_at_the_side() -> None:
         unit="GB",
     )
     drawing = drawn(chart)
-    assert drawing.is_lying
+    assert drawing.is_horizontal
     assert [(tick.percent, tick.text) for tick in drawing.ticks] == [
         (75.0, "models"),
         (25.0, "datasets"),

@@ -8,7 +8,7 @@ from django.utils.functional import SimpleLazyObject
 from apps.accounts.selectors import is_set_up
 from apps.artifacts.cleanup.notifications import pending_deletions
 from apps.dashboard.frame.navigation import navigation, settings_pages
-from apps.dashboard.frame.period_menu import kept_params
+from apps.dashboard.frame.period_menu import period_params
 from apps.dashboard.frame.profile_menu import profile_choices
 
 
@@ -25,7 +25,9 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
         "navigation": SimpleLazyObject(
             lambda: (
-                navigation(visitor, request.path, pending, kept_params(request)) if visitor else []
+                navigation(visitor, request.path, pending, period_params(request))
+                if visitor
+                else []
             )
         ),
         "settings_pages": settings_pages(visitor, request.path) if visitor else [],

@@ -150,12 +150,12 @@ def current_page(path: str) -> str:
 
 
 def navigation(
-    visitor: Visitor, path: str, plans_to_decide: Sized, kept_params: str = ""
+    visitor: Visitor, path: str, plans_to_decide: Sized, period_params: str = ""
 ) -> list[Group]:
-    """Return the groups of the navigation for the page at ``path``; links keep ``kept_params``.
-    Two queries, and what ``plans_to_decide`` needs.
+    """Return the groups of the navigation for the page at ``path``. Links contain
+    ``period_params``. Two queries, and what ``plans_to_decide`` needs.
     """
-    kept = f"?{kept_params}" if kept_params else ""
+    query = f"?{period_params}" if period_params else ""
     current = current_page(path)
     counts = _counts(visitor, plans_to_decide)
     return [
@@ -164,7 +164,7 @@ def navigation(
             [
                 Entry(
                     section.name,
-                    reverse(section.page) + kept,
+                    reverse(section.page) + query,
                     section.icon,
                     section.page == current,
                     counts.get(section.page, 0),

@@ -111,9 +111,9 @@ def period_menu(request: HttpRequest, period: Period, now: int, comparison: str 
     )
 
 
-def kept_params(request: HttpRequest) -> str:
+def period_params(request: HttpRequest) -> str:
     """Return the period and comparison of an address as a query string for links to other pages,
     '' if the address has none.
     """
-    kept = [(name, request.GET[name]) for name in (*DATES, "compare") if name in request.GET]
-    return urlencode(kept)
+    params = [(name, request.GET[name]) for name in (*DATES, "compare") if name in request.GET]
+    return urlencode(params)
