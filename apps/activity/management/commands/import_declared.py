@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.urls import reverse
 
-from apps.accounts.models import Lab
+from apps.accounts.management.lab_option import selected_lab
 from apps.activity.declared_rows import COLUMNS
 from apps.activity.services import RowErrors, import_declared, read_rows
 from apps.core.clock import now_us
@@ -43,7 +42,7 @@ class Command(BaseCommand):
             total = sum(row.energy_mj for row in rows)
             summary = f"{len(rows)} rows, {total / MJ_PER_KWH:,.3f} kWh"
             counts = import_declared(
-                lab=self._lab(options["lab"]),
+                lab=selected_lab(options["lab"]),
                 rows=rows,
                 origin=path.name,
                 now=now_us(),
@@ -63,16 +62,3 @@ class Command(BaseCommand):
         results = ", ".join(f"{count} {result}" for result, count in sorted(counts.items()))
         would = "would be " if options["dry_run"] else ""
         self.stdout.write(f"{summary}: {would}{results}")
-
-    def _lab(self, slug: str | None) -> Lab:
-        labs = Lab.objects.filter(slug=slug) if slug else Lab.objects.all()
-        matches = list(labs[:2])
-        if len(matches) == 1:
-            return matches[0]
-        slugs = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
-        if not slugs:
-            raise CommandError(
-                f"No lab yet. Run `make setup LAB=… ZONE=DE`, or open {reverse('setup')} in the "
-                "browser."
-            )
-        raise CommandError(f"Select the lab with --lab. Labs: {slugs}.")

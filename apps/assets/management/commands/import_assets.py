@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.urls import reverse
 
-from apps.accounts.models import Lab
+from apps.accounts.management.lab_option import selected_lab
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
 from apps.assets.services import csv_import
@@ -89,7 +88,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
-        lab = self._lab(options["lab"])
+        lab = selected_lab(options["lab"])
         try:
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
@@ -158,15 +157,4 @@ class Command(BaseCommand):
     def _counted(counts: dict[str, int], what: str) -> str:
         return f"{what}: " + ", ".join(
             f"{number} {name.replace('_', ' ')}" for name, number in sorted(counts.items())
-        )
-
-    def _lab(self, slug: str | None) -> Lab:
-        labs = list((Lab.objects.filter(slug=slug) if slug else Lab.objects.all())[:2])
-        if len(labs) == 1:
-            return labs[0]
-        known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
-        raise CommandError(
-            f"Name the lab with --lab. Known: {known}."
-            if known
-            else f"There is no lab. Open {reverse('setup')}."
         )

@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from apps.accounts.management.lab_option import selected_lab
 from apps.accounts.models import Lab
 from apps.core.clock import now_us, utc
 from apps.core.errors import LabCarbonError
@@ -89,7 +90,7 @@ class Command(BaseCommand):
             )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        lab = self._lab(options["lab"])
+        lab = selected_lab(options["lab"])
         try:
             if options["action"] == "add":
                 self._add(lab, options)
@@ -178,14 +179,3 @@ class Command(BaseCommand):
             raise CommandError(f"{lab.name} has no asset sources.")
         reason = "Several sources have" if sources else "No source has"
         raise CommandError(f"{reason} the name {text!r}. Use a number: {known}.")
-
-    def _lab(self, slug: str | None) -> Lab:
-        labs = list((Lab.objects.filter(slug=slug) if slug else Lab.objects.all())[:2])
-        if len(labs) == 1:
-            return labs[0]
-        known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
-        raise CommandError(
-            f"Name the lab with --lab. Known: {known}."
-            if known
-            else f"There is no lab. Open {reverse('setup')}."
-        )

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from apps.accounts.management.lab_option import selected_lab
 from apps.accounts.models import Lab, Project
 from apps.accounts.selectors import project_by_slug
 from apps.accounts.services.labs import checked_time_zone
@@ -56,7 +57,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = options["file"]
         try:
-            lab = self._lab(options["lab"])
+            lab = selected_lab(options["lab"])
             zone = ZoneInfo(checked_time_zone(options["time_zone"] or lab.time_zone))
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = read_file(
@@ -91,17 +92,6 @@ class Command(BaseCommand):
             f"{summary}: "
             + ", ".join(f"{count} {answer}" for answer, count in answers.items() if count)
         )
-
-    def _lab(self, slug: str | None) -> Lab:
-        labs = list(Lab.objects.filter(slug=slug)[:2] if slug else Lab.objects.all()[:2])
-        if len(labs) != 1:
-            known = ", ".join(Lab.objects.values_list("slug", flat=True)[:20])
-            raise CommandError(
-                f"Name the lab with --lab. Known: {known}."
-                if known
-                else f"There is no lab yet: open {reverse('setup')}."
-            )
-        return labs[0]
 
     def _pue_ppm(self, pue: float) -> int:
         if not 1 <= pue <= 10:
