@@ -2,7 +2,7 @@
 the asset. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from apps.assets.choices import OPENING, WEIGHTLESS, AssetState, EventKind
@@ -40,18 +40,30 @@ def is_weightless(event: Event) -> bool:
     return event.kind in WEIGHTLESS or (event.kind == EventKind.REPAIR and not event.total_ug)
 
 
+def last_of_chain(event_id: int, reversed_by: Mapping[int, int]) -> int:
+    """Return what is reversed next to end or restore an event: the last reversal of its chain,
+    else the event itself. ``reversed_by``: event → its reversal.
+    """
+    while event_id in reversed_by:
+        event_id = reversed_by[event_id]
+    return event_id
+
+
+def is_active(event_id: int, reversed_by: Mapping[int, int]) -> bool:
+    """Return whether an event counts: it is not reversed, or its reversal is reversed."""
+    reversal = reversed_by.get(event_id)
+    return reversal is None or not is_active(reversal, reversed_by)
+
+
 def active_events(events: Sequence[tuple[Event, int | None]]) -> list[Event]:
     """Return the active events in order of time (within an hour the purchase first).
 
     ``events`` are (event, id of the event it reverses or None). A reversal can be reversed itself.
     """
     reversed_by = {target: event.id for event, target in events if target is not None}
-
-    def is_active(event_id: int) -> bool:
-        undoing = reversed_by.get(event_id)
-        return undoing is None or not is_active(undoing)
-
-    active = [event for event, target in events if target is None and is_active(event.id)]
+    active = [
+        event for event, target in events if target is None and is_active(event.id, reversed_by)
+    ]
     return sorted(active, key=lambda event: (event.hour, event.kind not in OPENING, event.id))
 
 

@@ -136,3 +136,13 @@ def test_unknown_is_neither_zero_nor_a_unit(lab: SmallLab, owner: Client) -> Non
     assert "data-unit" in text_of(owner.get(zero)), "zero is known"
     owner.post(zero, {"action": "register"})
     assert "data-unit" in text_of(owner.get(f"{zero}undo/"))
+
+
+def test_a_restored_purchase_fills_the_form_that_corrects_it(lab: SmallLab, owner: Client) -> None:
+    head = "name,kind,tag,bought_on,embodied_kg,second_hand\n"
+    imported(owner, f"{head}used card,gpu,INV-1,2024-03-01,100,yes\n")
+    address = imported(owner, f"{head}used card,gpu,INV-1,2024-04-01,100,yes\n")
+    owner.post(f"{address}undo/", {"action": "undo"})
+    page = text_of(owner.get(f"/assets/{Asset.objects.get().pk}/"))
+    (chosen,) = re.findall(r'name="condition" value="(\w+)"[^>]*checked', page)
+    assert chosen == "used"

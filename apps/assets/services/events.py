@@ -221,15 +221,6 @@ def _reversed(
     return row
 
 
-def last_reversal(event: LifecycleEvent) -> LifecycleEvent:
-    """Return what ends an active event when it is reversed: the last reversal of its chain if an
-    undo restored it, else the event itself.
-    """
-    while (reversal := LifecycleEvent.objects.filter(reverses=event).first()) is not None:
-        event = reversal
-    return event
-
-
 @transaction.atomic
 def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) -> LifecycleEvent:
     """Reverse the purchase of an asset and record it again. All charges are recalculated."""
@@ -240,11 +231,13 @@ def correct_opening(*, asset: Asset, entry: Entry, by: User | None, now: int) ->
         )
     entry = checked_entry(asset.lab, entry, now)
     first = standing_rows(asset)[0]
+    reversals = LifecycleEvent.objects.filter(asset=asset, reverses__isnull=False)
+    reversed_by = dict(reversals.values_list("reverses_id", "pk"))
     LifecycleEvent.objects.create(
         asset=asset,
         kind=EventKind.REVERSAL,
         hour=first.hour,
-        reverses=last_reversal(first),
+        reverses_id=lifecycle.last_of_chain(first.pk, reversed_by),
         recorded_us=now,
         recorded_by=by,
     )

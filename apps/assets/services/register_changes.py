@@ -202,10 +202,14 @@ def _applied(
     changes = []
     for update in updates:
         asset, events = assets[update.asset_id], events_by_asset[update.asset_id]
+        reversed_by = {event.reverses_id: event.pk for event in events if event.reverses_id}
         before, after = _change_facts(asset, update)
         reversed_events, new_events = _new_events(asset, active_of(events), update, by, now)
         own = [
-            *(_reversal(_last_of_chain(event, events), by, now) for event in reversed_events),
+            *(
+                _reversal(event, lifecycle.last_of_chain(event.pk, reversed_by), by, now)
+                for event in reversed_events
+            ),
             *(event for event in new_events),
         ]
         new_rows += own
@@ -230,20 +234,12 @@ def _applied(
     return [change for change, _ in changes]
 
 
-def _last_of_chain(event: LifecycleEvent, events: Sequence[LifecycleEvent]) -> LifecycleEvent:
-    """Return what ends an active event when it is reversed (events.last_reversal)."""
-    reversals = {row.reverses_id: row for row in events if row.reverses_id}
-    while event.pk in reversals:
-        event = reversals[event.pk]
-    return event
-
-
-def _reversal(event: LifecycleEvent, by: User | None, now: int) -> LifecycleEvent:
+def _reversal(event: LifecycleEvent, last_id: int, by: User | None, now: int) -> LifecycleEvent:
     return LifecycleEvent(
         asset_id=event.asset_id,
         kind=EventKind.REVERSAL,
         hour=event.hour,
-        reverses=event,
+        reverses_id=last_id,
         recorded_us=now,
         recorded_by=by,
     )

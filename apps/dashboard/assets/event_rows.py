@@ -12,6 +12,7 @@ from django.db.models import Q
 from apps.accounts.models import Lab, Project, User
 from apps.assets.amortisation import Charge
 from apps.assets.choices import OPENING, Amortisation, ChargeKind, EndOfLife, EventKind
+from apps.assets.lifecycle import is_active, last_of_chain
 from apps.assets.models import Asset, EmbodiedCharge, LifecycleEvent
 from apps.assets.selectors import Book, assets_of, books_of, through
 from apps.assets.services.charges import as_charge
@@ -62,7 +63,10 @@ def entry_rows(
     entries: Sequence[LifecycleEvent], charges: Iterable[Charge], life: Life, known: bool
 ) -> list[EntryRow]:
     """Return the events, newest first. A reversal is shown with the event that it reverses."""
-    reversal_of = {entry.reverses_id: entry for entry in entries if entry.reverses_id is not None}
+    by_id = {entry.pk: entry for entry in entries}
+    reversed_by = {
+        entry.reverses_id: entry.pk for entry in entries if entry.reverses_id is not None
+    }
     immediate: dict[tuple[int, str], int] = {}
     for charge in charges:
         if charge.kind in (ChargeKind.WRITTEN_OFF, ChargeKind.END_OF_LIFE):
@@ -72,10 +76,8 @@ def entry_rows(
     for entry in entries:
         if entry.reverses_id is not None:
             continue
-        last, times = entry, 0
-        while last.pk in reversal_of:
-            last, times = reversal_of[last.pk], times + 1
-        active = times % 2 == 0
+        last = by_id[last_of_chain(entry.pk, reversed_by)]
+        active = is_active(entry.pk, reversed_by)
         rows.append(
             EntryRow(
                 entry=entry,

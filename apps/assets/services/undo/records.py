@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
+from apps.assets import lifecycle
 from apps.assets.choices import OPENING, ChangeKind
 from apps.assets.models import Asset, AssetMeter, LifecycleEvent, RegisterChange, StoredVolume
 from apps.fleet.models import ACTIVE
@@ -74,13 +75,10 @@ class Records:
 
     def tail(self, event_id: int) -> int:
         """Return the last event in the chain of reversals of an event."""
-        while event_id in self.reversed_by:
-            event_id = self.reversed_by[event_id]
-        return event_id
+        return lifecycle.last_of_chain(event_id, self.reversed_by)
 
     def is_active(self, event_id: int) -> bool:
-        reversal = self.reversed_by.get(event_id)
-        return reversal is None or not self.is_active(reversal)
+        return lifecycle.is_active(event_id, self.reversed_by)
 
     def add(self, event: EventKey) -> None:
         self.events[event.asset_id][event.pk] = event

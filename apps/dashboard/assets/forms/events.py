@@ -25,6 +25,7 @@ from apps.assets.services import (
     store,
     upgrade,
 )
+from apps.assets.services.events import standing_rows
 from apps.assets.services.validation import HOURS_PER_YEAR, MOST_MASS_G
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
@@ -518,9 +519,8 @@ CHANGE_FORMS: tuple[type[ChangeForm], ...] = (*EVENT_FORMS, ReverseForm, Opening
 def initial_values(asset: Asset) -> dict[str, dict[str, Any]]:
     """Return the initial values of the forms of an asset's page, by action."""
     model_name = asset.model.name if asset.model else ""
-    openings = LifecycleEvent.objects.filter(asset=asset, kind__in=CONDITIONS, reversed_by=None)
-    kind = openings.values_list("kind", flat=True).first()
-    condition = CONDITIONS[EventKind(kind)] if kind else "new"
+    opening = next(iter(standing_rows(asset)), None)
+    condition = CONDITIONS.get(EventKind(opening.kind), "new") if opening else "new"
     return {
         OpeningForm.action: {"model_name": model_name, "condition": condition},
         DescribeForm.action: {
