@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
@@ -54,6 +54,17 @@ def measured_nodes(lab: Lab) -> QuerySet[Node]:
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
     """Return the nodes without an upload for 15 minutes."""
     return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
+
+
+def count_nodes(lab: Lab, now: int) -> tuple[int, int]:
+    """Return the number of measured nodes, and of those without an upload for 15 minutes. One
+    query.
+    """
+    counts = measured_nodes(lab).aggregate(
+        measured=Count("pk"),
+        silent=Count("pk", filter=Q(last_push_us__lt=now - SILENT_AFTER_US)),
+    )
+    return counts["measured"], counts["silent"]
 
 
 def nodes_with_device_problems(lab: Lab) -> QuerySet[Node]:

@@ -124,6 +124,7 @@ def bodies_of(small: SmallLab, run: str) -> list[tuple[str, str, Any]]:
         ("POST", f"{api}runs/bulk/", {"runs": [bulk, bulk]}),
         ("POST", f"{api}artifacts/", {"node": node, "artifacts": [artifact]}),
         ("POST", f"{api}artifacts/copies/", {"node": node, "copies": [{"path": "/a", "state": "missing"}]}),
+        ("POST", f"{api}artifacts/copies/space/", {"node": node, "copies": [{"path": "/a", "own_bytes": 4, "shared": [{"key": digest("new"), "bytes": 8, "copies": 2}]}]}),
         ("POST", f"{api}artifacts/plans/{plan.uuid}/outcomes/", {"lines": [{"line": item.pk, "outcome": "trashed", "word": ""}]}),
         ("POST", f"{api}assets/", {"name": "Card", "kind": "gpu", "model": "A100-SXM4-80GB", "serial": "S", "tag": "T",
                                    "price_ucurrency": 1, "currency": "EUR", "in_use_since": "2026-03-01T00:00:00Z",

@@ -46,7 +46,7 @@ from apps.dashboard.overview.use_and_hardware import (
     hardware_of,
 )
 from apps.dashboard.periods import Period, day_text, lab_query
-from apps.fleet.selectors import measured_nodes, silent_nodes
+from apps.fleet.selectors import count_nodes
 
 
 @dataclass(frozen=True)
@@ -133,17 +133,18 @@ def overview_page(
     whole = use.whole
     hardware = hardware_of(lab, use.query, whole, now, period)
     hardware_charges = all_charges(lab, hardware, listed, period)
+    nodes, silent = count_nodes(lab, now)
     return OverviewPage(
         period=period,
         since=_since(period),
         measured=bool(use.parts),
-        nodes=measured_nodes(lab).count(),
+        nodes=nodes,
         headline=energy_and_emissions(use.query, whole),
         range_text=pricing.range_text,
         change=change_of_energy(
             lab, period, compared_period(period, comparison), whole, times, now
         ),
-        coverage=_coverage(lab, times, pricing, use.query, now),
+        coverage=_coverage(times, silent, pricing, use.query),
         tiles=_tiles(listed, whole, use.query, pricing, hardware),
         units=units,
         rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
@@ -222,7 +223,7 @@ def _heading(listed: list[Charge]) -> str:
 
 
 def _coverage(
-    lab: Lab, times: list[DeviceTime], pricing: Pricing, query: FigureQuery, now: int
+    times: list[DeviceTime], silent: int, pricing: Pricing, query: FigureQuery
 ) -> CoverageSummary:
     sums = time_shares(times)
     parts = {
@@ -234,7 +235,7 @@ def _coverage(
     return CoverageSummary(
         **{name: percent(value, sums.expected_us) for name, value in parts.items()},
         widths={name: f"{width}%" for name, width in shares(parts).items()},
-        silent=silent_nodes(lab, now).count(),
+        silent=silent,
         factor=factor_text(factors[0])
         if len(factors) == 1
         else f"{len(factors)} emission factors"
