@@ -1,5 +1,5 @@
 """The verdicts about the pairs of runs: the collector surveys both runs as it does before a start,
-and the server's rule compares them. ``python -m tests.preflight.pairs.measure`` prints the table.
+and the server's rule compares them. ``python -m tests.preflight.pairs.measure`` prints the tables.
 """
 
 from __future__ import annotations
@@ -50,12 +50,7 @@ class Judged:
     @property
     def is_missed(self) -> bool:
         """Return whether a repeat with known data and seed is not reported at all."""
-        return (
-            self.pair.truth == "same"
-            and self.pair.data_known
-            and self.pair.seed_known
-            and self.verdict not in REPEATS
-        )
+        return self.pair.is_comparable and self.verdict not in REPEATS
 
 
 def judge_pair(pair: Pair) -> Judged:
@@ -134,11 +129,16 @@ if __name__ == "__main__":
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "labcarbon.settings")
     django.setup()
-    from tests.preflight.pairs import PAIRS
+    from tests.preflight.pairs import HELD_OUT, PAIRS
 
-    results = [judge_pair(pair) for pair in PAIRS]
-    print(format_table(results))
-    for one in results:
-        if one.is_false_verified or one.is_missed:
-            kind = "false verified" if one.is_false_verified else "missed"
-            print(f"{kind}: {one.pair.name}: {one.outcome} {one.unverified} ({one.pair.reason})")
+    for title, pairs in (("PAIRS", PAIRS), ("HELD_OUT", HELD_OUT)):
+        results = [judge_pair(pair) for pair in pairs]
+        comparable = [one for one in results if one.pair.is_comparable]
+        print(f"{title}: {len(comparable)} repeats with known data and seed")
+        print(format_table(results))
+        for one in results:
+            if one.is_false_verified or one.is_missed:
+                kind = "false verified" if one.is_false_verified else "missed"
+                print(
+                    f"{kind}: {one.pair.name}: {one.outcome} {one.unverified} ({one.pair.reason})"
+                )

@@ -126,6 +126,11 @@ class Pair:
     def is_hard(self) -> bool:
         return "-hard-" in self.name
 
+    @property
+    def is_comparable(self) -> bool:
+        """Return whether the pair is a repeat that must be found."""
+        return self.truth == "same" and self.data_known and self.seed_known
+
 
 class PairList:
     """Collects the pairs of one framework."""
