@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema_field
 from rest_framework import serializers
 
 from apps.carbon.figures.combined import groups_of
-from apps.carbon.figures.figure_query import CONSUMERS, METRICS, QUALITIES
+from apps.carbon.figures.figure_query import CONSUMERS, METRICS, QUALITIES, WASTES
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 
 _DESCRIPTIONS = {
@@ -27,6 +27,8 @@ _DESCRIPTIONS = {
     "profile": "how activities are read as scopes; the lab's when left out",
     "scope": "only what is in one scope or category of the profile",
     "quality": "only energy of one quality",
+    "waste": "only energy that could have been saved: of duplicate runs (confirmed, or open and "
+    "verified), of failed runs that are no duplicates, of idle devices",
     "project": "only what was charged to one project; - is: to none",
     "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: unknown",
@@ -42,6 +44,7 @@ _ENUMS: dict[str, list[object]] = {
     "metric": list(METRICS),
     "quality": list(QUALITIES),
     "consumer": list(CONSUMERS),
+    "waste": list(WASTES),
     "profile": list(PROFILES),
     "scope": [*sorted({scope for scopes in SCOPES.values() for scope in scopes})],
 }

@@ -58,7 +58,7 @@ CONSUMERS = ("proc:alice/python3", "proc:bob/python3", f"run:{RUN}", "job:hpc/7"
 PROJECTS = ("vision", "nlp")
 GROUPED = (
     [], ["charge"], ["node"], ["quality", "charge", "factor", "pue"], ["person"],
-    ["run", "consumer"], ["os_user", "program"], ["project"],
+    ["run", "consumer"], ["os_user", "program"], ["project"], ["waste"],
 )  # fmt: skip
 
 offsets = st.integers(0, HOURS - 1)

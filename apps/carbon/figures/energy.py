@@ -19,6 +19,7 @@ from apps.carbon.figures.sql import (
     metrics_sql,
     narrowed_sql,
     sums_sql,
+    waste_sql,
 )
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups import reader
@@ -53,6 +54,7 @@ GROUPS = {
     "way": "t.way",
     "factor": "f.id",
     "pue": "a.pue_ppm",
+    "waste": waste_sql(f"({KIND})"),
 }
 # Groups that any member may use. Pages show personal figures by the lab's policy.
 PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}

@@ -26,7 +26,8 @@ HARDWARE_CONSUMERS = (
     "unattributed",
 )  # fmt: skip
 CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
-FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
+WASTES = ("duplicate", "failed", "idle")
+FILTERS = ("quality", "consumer", "waste", "project", "os_user", "program", "use", "scope")
 HIDDEN = "-"
 
 
@@ -42,7 +43,8 @@ class FigureQuery:
     (overhead), or use without a known project (unattributed). For hardware it is one kind of charge
     (idle, held, written_off, …). ``project`` is one project. ``os_user`` and ``program`` are the
     user and program of a consumer. HIDDEN selects energy without such a name. ``use`` is one
-    consumer key. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …).
+    consumer key. ``waste`` is one kind of energy that could have been saved: of duplicate runs, of
+    failed runs that are no duplicates, of idle devices. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …).
     """
 
     metric: str
@@ -60,6 +62,7 @@ class FigureQuery:
     program: str = ""
     use: str = ""
     scope: str = ""
+    waste: str = ""
 
     @property
     def subject(self) -> str:

@@ -15,6 +15,7 @@ from apps.carbon.figures.figure_query import (
     SUBJECTS,
     USE_CONSUMERS,
     USE_METRICS,
+    WASTES,
     FigureQuery,
 )
 from apps.carbon.figures.scopes import PROFILES, SCOPES
@@ -110,6 +111,7 @@ def parse_query(
             hint=f"Use basis={basis}, or leave it out.",
         )
     quality, consumer, scope = (params.get(name, "") for name in ("quality", "consumer", "scope"))
+    waste = params.get("waste", "")
     profile_param = _one_of(params.get("profile") or profile, PROFILES, "profile")
     query = FigureQuery(
         metric=_one_of(params["metric"], METRICS, "metric"),
@@ -122,6 +124,7 @@ def parse_query(
         profile=profile_param,
         quality=_one_of(quality, QUALITIES, "quality") if quality else "",
         consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
+        waste=_one_of(waste, WASTES, "waste") if waste else "",
         project=params.get("project", ""),
         os_user=params.get("os_user", ""),
         program=params.get("program", ""),
@@ -147,7 +150,7 @@ def _runs(text: str) -> str:
         ) from error
 
 
-_OF_USE = ("quality", "os_user", "program", "use")
+_OF_USE = ("quality", "waste", "os_user", "program", "use")
 
 
 def _check(query: FigureQuery) -> None:

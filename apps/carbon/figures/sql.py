@@ -40,6 +40,22 @@ def charge_sql(kind: str, project: str = "p") -> str:
     )
 
 
+def waste_sql(kind: str) -> str:
+    """Return SQL for the kind of waste of an entry with run ``r``, '' for none. The kinds are
+    disjoint. A run is a duplicate if somebody confirmed its finding, or if an open finding is
+    verified.
+    """
+    duplicates = (
+        "SELECT o.run_id FROM preflight_repeat o WHERE o.state = 'confirmed' OR "
+        "(o.state = 'open' AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
+    )
+    return (
+        f"CASE WHEN {kind} IN ('{UseKind.IDLE.value}', '{UseKind.IDLE_SHARE.value}') THEN 'idle' "
+        f"WHEN r.id IN ({duplicates}) THEN 'duplicate' WHEN r.state = 'failed' THEN 'failed' "
+        "ELSE '' END"
+    )
+
+
 def _part(value: str) -> str:
     """Return SQL for an entry's value, or for the project's part of spread idle energy."""
     return (
@@ -84,6 +100,9 @@ def narrowed_sql(
     elif query.consumer:
         clauses.append(f"({groups['charge']}) = %s")
         params.append(f"~{query.consumer}")
+    if query.waste:
+        clauses.append(f"({groups['waste']}) = %s")
+        params.append(query.waste)
     if query.project == HIDDEN:
         clauses.append(f"({groups['charge']}) IN ('~idle', '~overhead', '~unattributed')")
     elif query.project:

@@ -19,6 +19,7 @@ from apps.carbon.figures.sql import (
     charge_sql,
     metrics_sql,
     narrowed_sql,
+    waste_sql,
 )
 from apps.core.sql import (
     emission_sql,
@@ -44,6 +45,7 @@ GROUPS = {
     "os_user": "x.os_user",
     "program": "x.program",
     "stretch": "x.from_hour",
+    "waste": waste_sql("x.kind"),
 }
 _SUBJECTS = {
     "project": (

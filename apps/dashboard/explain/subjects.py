@@ -16,6 +16,11 @@ _OF_USE = {
     "overhead": "node overhead",
     "unattributed": "unattributed energy",
 }
+_OF_WASTE = {
+    "duplicate": "duplicate runs",
+    "failed": "failed runs that are no duplicates",
+    "idle": "idle devices",
+}
 _OF_HARDWARE = {
     **_OF_USE,
     "used": "time in use",
@@ -85,6 +90,8 @@ def filter_text(query: FigureQuery) -> str:
         filters.append(
             f"only {(_OF_USE if query.metric in USE_METRICS else _OF_HARDWARE)[query.consumer]}"
         )
+    if query.waste:
+        filters.append(f"only {_OF_WASTE[query.waste]}")
     if query.quality:
         filters.append(f"only energy of quality {query.quality.lower()}")
     if query.project:
