@@ -28,7 +28,7 @@ _DESCRIPTIONS = {
     "scope": "only what is in one scope or category of the profile",
     "quality": "only energy of one quality",
     "waste": "only energy that could have been saved: of duplicate runs (confirmed, or open and "
-    "verified), of failed runs that are no duplicates, of idle devices",
+    "verified), of failed runs that are no duplicates, of idle devices, or any of them",
     "project": "only what was charged to one project; - is: to none",
     "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: unknown",

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
@@ -56,15 +56,30 @@ def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
     return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
 
 
-def count_nodes(lab: Lab, now: int) -> tuple[int, int]:
-    """Return the number of measured nodes, and of those without an upload for 15 minutes. One
-    query.
-    """
-    counts = measured_nodes(lab).aggregate(
-        measured=Count("pk"),
-        silent=Count("pk", filter=Q(last_push_us__lt=now - SILENT_AFTER_US)),
-    )
-    return counts["measured"], counts["silent"]
+@dataclass(frozen=True)
+class NodeStatus:
+    """What the overview needs to know of a node. ``static_power_mw`` None: nobody entered it."""
+
+    uuid: UUID
+    hostname: str
+    enrolled_us: int
+    last_push_us: int | None
+    static_power_mw: int | None
+    virtual: bool
+
+    def is_silent(self, now: int) -> bool:
+        """Return whether the node stopped uploading for 15 minutes."""
+        return self.last_push_us is not None and self.last_push_us < now - SILENT_AFTER_US
+
+    def is_waiting(self, now: int) -> bool:
+        """Return whether 15 minutes passed without an upload, or without a first one."""
+        return (self.last_push_us or self.enrolled_us) < now - SILENT_AFTER_US
+
+
+def node_statuses(lab: Lab) -> list[NodeStatus]:
+    """Return the status of each measured node, by host name. One query."""
+    names = [field.name for field in fields(NodeStatus)]
+    return [NodeStatus(*row) for row in measured_nodes(lab).values_list(*names)]
 
 
 def nodes_with_device_problems(lab: Lab) -> QuerySet[Node]:

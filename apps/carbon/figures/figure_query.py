@@ -26,7 +26,8 @@ HARDWARE_CONSUMERS = (
     "unattributed",
 )  # fmt: skip
 CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
-WASTES = ("duplicate", "failed", "idle")
+ANY_WASTE = "any"
+WASTES = ("duplicate", "failed", "idle", ANY_WASTE)
 FILTERS = ("quality", "consumer", "waste", "project", "os_user", "program", "use", "scope")
 HIDDEN = "-"
 
@@ -41,10 +42,11 @@ class FigureQuery:
 
     Filters: ``quality`` is one energy quality. ``consumer`` is unused energy (idle), node overhead
     (overhead), or use without a known project (unattributed). For hardware it is one kind of charge
-    (idle, held, written_off, …). ``project`` is one project. ``os_user`` and ``program`` are the
-    user and program of a consumer. HIDDEN selects energy without such a name. ``use`` is one
-    consumer key. ``waste`` is one kind of energy that could have been saved: of duplicate runs, of
-    failed runs that are no duplicates, of idle devices. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …).
+    (idle, held, written_off, …). ``waste`` is one kind of energy that could have been saved: of
+    duplicate runs, of failed runs that are no duplicates, of idle devices, or of any of them.
+    ``project`` is one project. ``os_user`` and ``program`` are the user and program of a consumer.
+    HIDDEN selects energy without such a name. ``use`` is one consumer key. ``scope`` is one scope
+    or category of ``profile`` (2, 3, 3.1 …).
     """
 
     metric: str

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.carbon.choices import UseKind
-from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
+from apps.carbon.figures.figure_query import ANY_WASTE, HIDDEN, FigureQuery
 from apps.core.sql import emission_sql, facility_sql, split_sql
 from apps.ingest.choices import EnergyQuality
 
@@ -46,8 +46,8 @@ def waste_sql(kind: str) -> str:
     verified.
     """
     duplicates = (
-        "SELECT o.run_id FROM preflight_repeat o WHERE o.state = 'confirmed' OR "
-        "(o.state = 'open' AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
+        "SELECT o.run_id FROM preflight_repeat o WHERE o.state = 'confirmed' OR (o.state = 'open' "
+        "AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
     )
     return (
         f"CASE WHEN {kind} IN ('{UseKind.IDLE.value}', '{UseKind.IDLE_SHARE.value}') THEN 'idle' "
@@ -100,7 +100,9 @@ def narrowed_sql(
     elif query.consumer:
         clauses.append(f"({groups['charge']}) = %s")
         params.append(f"~{query.consumer}")
-    if query.waste:
+    if query.waste == ANY_WASTE:
+        clauses.append(f"({groups['waste']}) <> ''")
+    elif query.waste:
         clauses.append(f"({groups['waste']}) = %s")
         params.append(query.waste)
     if query.project == HIDDEN:

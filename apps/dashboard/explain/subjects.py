@@ -20,6 +20,7 @@ _OF_WASTE = {
     "duplicate": "duplicate runs",
     "failed": "failed runs that are no duplicates",
     "idle": "idle devices",
+    "any": "what could have been saved: duplicate runs, failed runs, idle devices",
 }
 _OF_HARDWARE = {
     **_OF_USE,

@@ -2,9 +2,9 @@
 command for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Q
 from django.urls import reverse
 
 from apps.accounts.models import Lab
@@ -18,10 +18,8 @@ from apps.dashboard.nodes.quarantine_pages import REASONS, energy_of
 from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.choices import SiteKind
 from apps.fleet.device_health import device_problems
-from apps.fleet.models import Node
 from apps.fleet.selectors import (
-    SILENT_AFTER_US,
-    measured_nodes,
+    NodeStatus,
     nodes_with_device_problems,
     sites_without_zone,
     unlisted_zones,
@@ -92,11 +90,8 @@ def _factor_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def _node_alerts(lab: Lab, now: int) -> list[Alert]:
-    waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(
-        last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US
-    )
-    silent = list(measured_nodes(lab).filter(waiting)[: _MAX_LISTED + 1])
+def _node_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
+    silent = [node for node in nodes if node.is_waiting(now)]
     alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
         alerts.append(
@@ -111,7 +106,7 @@ def _node_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def _silent_node_alert(node: Node, now: int) -> Alert:
+def _silent_node_alert(node: NodeStatus, now: int) -> Alert:
     if node.last_push_us is None:
         title = f"{node.hostname} has not uploaded yet"
         text = "The node is enrolled but has sent no data. Find the cause on the node with"
@@ -221,7 +216,12 @@ def _database_alerts() -> list[Alert]:
 
 
 def alerts_of(
-    lab: Lab, charges: list[Charge], now: int, *, can_manage: bool = False
+    lab: Lab,
+    charges: list[Charge],
+    nodes: Sequence[NodeStatus],
+    now: int,
+    *,
+    can_manage: bool = False,
 ) -> list[Alert]:
     """Return the alerts of a lab, most urgent first. Those of the server are for managers."""
     alerts = _database_alerts() if can_manage else []
@@ -249,7 +249,7 @@ def alerts_of(
         if found.site.kind != SiteKind.DECLARED or not found.grid_zone
     ]
     alerts += _factor_alerts(lab, now)
-    alerts += _node_alerts(lab, now)
+    alerts += _node_alerts(nodes, now)
     alerts += _device_alerts(lab, now)
     alerts += [
         Alert(
@@ -301,9 +301,7 @@ def alerts_of(
         )
         for node in nodes_with_refused_messages(lab).order_by("hostname")[:_MAX_LISTED]
     ]
-    unknown_overhead = list(
-        measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1]
-    )
+    unknown_overhead = [node for node in nodes if node.static_power_mw is None and not node.virtual]
     if unknown_overhead:
         names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
