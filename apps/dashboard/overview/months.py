@@ -31,7 +31,6 @@ class Month:
 
     label: str
     name: str
-    href: str
     quantity: Quantity | None
     percent: float
     is_shown: bool
@@ -94,7 +93,6 @@ def months_of(
             Month(
                 label=f"{starts[i]:%b}",
                 name=month.label,
-                href=f"?{month.query}",
                 quantity=shown if used[i].entries and not shown.missing else None,
                 percent=round(100 * values[i] / max(values), 1) if max(values) else 0,
                 is_shown=start < period.to_hour and period.from_hour < end,
