@@ -89,18 +89,19 @@ def largest_remainder(total: int, weights: list[int]) -> list[int]:
 
 THIN = "\u202f"  # narrow no-break space: between thousands, and before a unit
 MINUS = "−"
-_THOUSANDTH, _TENTH = Decimal("0.001"), Decimal("0.1")
+_THOUSANDTH, _HUNDREDTH, _TENTH = Decimal("0.001"), Decimal("0.01"), Decimal("0.1")
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as printed, and how many of the stored integer (mJ or µg) make one. ``least``: the
-    smallest number shown in it.
+    """A unit as printed, and how many of the stored integer (mJ, µg, millionths of a currency) make
+    one. ``least``: the smallest number shown in it. ``is_money``: two decimals below 100.
     """
 
     name: str
     divisor: int
     least: Decimal = _THOUSANDTH
+    is_money: bool = False
 
 
 JOULE = Unit("J", 1000, _TENTH)
@@ -152,8 +153,18 @@ def significant(value: Decimal, least: Decimal = _THOUSANDTH) -> str:
 
 
 def format_value(value: int, unit: Unit) -> str:
-    """Return a stored integer in ``unit``, three significant digits."""
-    return significant(Decimal(value) / unit.divisor, unit.least)
+    """Return a stored integer in ``unit``, three significant digits; money to the hundredth."""
+    number = Decimal(value) / unit.divisor
+    if unit.is_money and unit.least <= abs(number):
+        rounded = number.quantize(_HUNDREDTH, rounding=ROUND_HALF_UP)
+        if abs(rounded) < 100:
+            return str(rounded).replace("-", MINUS)
+    return significant(number, unit.least)
+
+
+def money_unit(currency: str) -> Unit:
+    """Return the unit of costs, which are stored in millionths of a currency."""
+    return Unit(currency, 1_000_000, _HUNDREDTH, is_money=True)
 
 
 def amount_text(value: int, units: Sequence[Unit]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from math import isqrt
 
-from apps.carbon.figures.figure_query import ENERGY_METRICS, METRICS
+from apps.carbon.figures.figure_query import COST, ENERGY_METRICS
 from apps.carbon.meter_errors import METER_ERROR_PPM
 from apps.core.units import (
     ENERGY,
@@ -18,13 +18,22 @@ from apps.core.units import (
     amount_text,
     format_value,
     grouped,
+    money_unit,
     significant,
     suitable_unit,
 )
 
+__all__ = ["ENERGY", "THIN", "Unit", "format_value", "grouped", "significant"]  # for pages
+
 EMISSION = tuple(replace(unit, name=f"{unit.name} CO₂e") for unit in MASS)
 KG = EMISSION[1]
-STORED = {metric: "mJ" if metric in ENERGY_METRICS else "µg CO₂e" for metric in METRICS}
+
+
+def stored_unit(metric: str, currency: str = "") -> str:
+    """Return the unit of the stored integers of a metric."""
+    if metric == COST:
+        return f"millionths of {currency}"
+    return "mJ" if metric in ENERGY_METRICS else "µg CO₂e"
 
 
 def units_of(metric: str) -> tuple[Unit, ...]:
@@ -32,10 +41,14 @@ def units_of(metric: str) -> tuple[Unit, ...]:
     return ENERGY if metric in ENERGY_METRICS else EMISSION
 
 
-def unit_for(metric: str, values: Iterable[int], *, column: bool = False) -> Unit:
+def unit_for(
+    metric: str, values: Iterable[int], *, column: bool = False, currency: str = ""
+) -> Unit:
     """Return a unit that suits the largest of ``values``. For a whole ``column``: a smaller one,
-    which suits small rows too. kWh or kg for no value.
+    which suits small rows too. kWh or kg for no value. A cost is in its ``currency``.
     """
+    if metric == COST:
+        return money_unit(currency)
     return suitable_unit(units_of(metric), values, column=column)
 
 
@@ -65,9 +78,9 @@ def format_size(number: int, unit: Unit) -> str:
     return grouped(number) if unit.divisor == 1 else format_value(number, unit)
 
 
-def exact(value: int, metric: str) -> str:
+def exact(value: int, metric: str, currency: str = "") -> str:
     """Return the stored integer with its unit, for tooltips."""
-    return f"{grouped(value)} {STORED[metric]}"
+    return f"{grouped(value)} {stored_unit(metric, currency)}"
 
 
 def share(part: float) -> str:

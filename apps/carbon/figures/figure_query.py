@@ -8,7 +8,8 @@ from urllib.parse import quote_plus
 from apps.core.units import US_PER_HOUR
 
 ENERGY_METRICS = ("energy_mj", "facility_energy_mj")
-USE_METRICS = (*ENERGY_METRICS, "emission_ug")  # sums of the energy ledger
+COST = "cost_ucurrency"  # millionths of one currency
+USE_METRICS = (*ENERGY_METRICS, "emission_ug", COST)  # sums of the energy ledger
 ALLOCATION, INVENTORY = (
     "embodied_ug",
     "embodied_inventory_ug",
@@ -26,8 +27,9 @@ HARDWARE_CONSUMERS = (
     "unattributed",
 )  # fmt: skip
 CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
-FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
+FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope", "currency")
 HIDDEN = "-"
+ANY = "*"  # currency of a query by price, whose groups have one each
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class FigureQuery:
     (overhead), or use without a known project (unattributed). For hardware it is one kind of charge
     (idle, held, written_off, …). ``project`` is one project. ``os_user`` and ``program`` are the
     user and program of a consumer. HIDDEN selects energy without such a name. ``use`` is one
-    consumer key. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …).
+    consumer key. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …). ``currency`` is
+    that of a cost: prices in another one are left out.
     """
 
     metric: str
@@ -60,6 +63,7 @@ class FigureQuery:
     program: str = ""
     use: str = ""
     scope: str = ""
+    currency: str = ""
 
     @property
     def subject(self) -> str:
@@ -93,7 +97,11 @@ class FigureQuery:
             ("basis", self.basis),
             ("profile", self.profile),
         ]
-        pairs += [(name, getattr(self, name)) for name in FILTERS if getattr(self, name)]
+        pairs += [
+            (name, getattr(self, name))
+            for name in FILTERS
+            if getattr(self, name) and (name != "currency" or self.metric == COST)
+        ]
         return "&".join(f"{name}={_quoted(value)}" for name, value in pairs)
 
     def replace(self, **changes: str | int) -> "FigureQuery":

@@ -45,7 +45,7 @@ class Pricing:
     parts: list[Priced]
     by_quality: dict[str, Figure]
     range: Range
-    metric: str
+    query: FigureQuery
 
     @property
     def factors(self) -> list[EmissionFactor]:
@@ -63,7 +63,7 @@ class Pricing:
         """
         if self.range.high <= 0 or self.range.low == self.range.high:
             return ""
-        unit = unit_for(self.metric, [self.range.high])
+        unit = unit_for(self.query.metric, [self.range.high], currency=self.query.currency)
         low, high = (format_value(value, unit) for value in (self.range.low, self.range.high))
         return f"{low}–{high} {unit.name}"
 
@@ -130,7 +130,7 @@ def pricing_from(
             name: total(qualities[name]) for name in EnergyQuality.names if name in qualities
         },
         range=uncertainty(errors),
-        metric=query.metric,
+        query=query,
     )
 
 
