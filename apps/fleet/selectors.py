@@ -208,6 +208,16 @@ def site_facts_of(lab: Lab) -> SiteFacts:
     return SiteFacts(_grouped(placements), _grouped(zones), _grouped(pues))
 
 
+def active_prices(lab: Lab) -> QuerySet[SitePrice]:
+    """Return the prices of the lab's sites that are not withdrawn."""
+    return SitePrice.objects.filter(ACTIVE, site__lab=lab)
+
+
+def price_histories(lab: Lab) -> dict[int, list[tuple[int, int]]]:
+    """Return {site id: (from hour, id of the price)}, oldest first. One query."""
+    return _grouped(active_prices(lab).values_list("site_id", "from_hour", "pk"))
+
+
 def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]]]:
     histories: dict[int, list[tuple[int, T]]] = defaultdict(list)
     for owner_id, from_hour, value in sorted(rows, key=lambda row: row[:2]):

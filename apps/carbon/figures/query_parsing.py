@@ -6,6 +6,7 @@ from uuid import UUID
 
 from apps.carbon.figures.figure_query import (
     CONSUMERS,
+    COST,
     HARDWARE_CONSUMERS,
     HARDWARE_OF,
     INVENTORY,
@@ -21,6 +22,7 @@ from apps.carbon.figures.figure_query import (
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
+from apps.fleet.choices import CURRENCIES
 
 
 def _hour(text: str, field: str, *, up: bool) -> int:
@@ -52,12 +54,12 @@ def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
 
 
 def parse_query(
-    params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol"
+    params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol", currency: str = ""
 ) -> FigureQuery:
     """Return the query of ``params``. Raises InvalidInput with the field and its valid values.
 
     ``basis`` must be the lab's basis: another one is refused, not replaced. The default ``profile``
-    is the one of the lab.
+    and ``currency`` are those of the lab.
     """
     for name in ("metric", "from", "to"):
         if not params.get(name):
@@ -130,9 +132,22 @@ def parse_query(
         program=params.get("program", ""),
         use=params.get("use", ""),
         scope=_one_of(scope, SCOPES[profile_param], "scope") if scope else "",
+        currency=_currency(params, currency),
     )
     _check(query)
     return query
+
+
+def _currency(params: Mapping[str, str], default: str) -> str:
+    """Return the currency of a cost, '' for other metrics."""
+    requested = params.get("currency", "")
+    if params["metric"] != COST:
+        if requested:
+            raise InvalidInput(
+                "Only a cost has a currency.", field="currency", hint=f"Use metric={COST}."
+            )
+        return ""
+    return _one_of(requested, sorted(CURRENCIES), "currency") if requested else default
 
 
 def _runs(text: str) -> str:

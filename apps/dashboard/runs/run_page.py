@@ -19,6 +19,7 @@ from apps.dashboard.figures import (
     EnergyAndEmissions,
     Projected,
     Quantity,
+    cost_quantity,
     energy_and_emissions,
     estimated,
     percent_quantity,
@@ -179,6 +180,7 @@ class RunPage:
     period: Period
     took: str
     figures: EnergyAndEmissions
+    cost: Quantity | None
     energy_state: EnergyState
     pricing: Pricing
     qualities: list[tuple[str, Quantity]]
@@ -297,6 +299,7 @@ def run_page(
         period=period,
         took=took(run, now),
         figures=energy_and_emissions(query, whole),
+        cost=cost_quantity(lab, query, whole),
         energy_state=energy_states(lab, [run.uuid], {run.uuid} if use.parts else ())[run.uuid],
         pricing=pricing,
         qualities=[

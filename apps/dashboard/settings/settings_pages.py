@@ -11,9 +11,9 @@ from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.core.clock import utc
-from apps.core.units import MJ_PER_KWH, PPM, UG_PER_KG, US_PER_HOUR
+from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.formatting import grouped
+from apps.dashboard.formatting import figure_text, grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
@@ -190,7 +190,7 @@ _FORMATTERS: dict[str, Callable[[int], str]] = {
     "us": _utc,
     "hour": lambda hour: _utc(hour * US_PER_HOUR) if hour else "the beginning",
     "ppm": lambda ppm: f"{ppm / PPM:.3f}",
-    "ug": lambda ug: f"{ug / UG_PER_KG:.6g} kg CO₂e",
-    "mj": lambda mj: f"{mj / MJ_PER_KWH:.6g} kWh",
+    "ug": lambda ug: figure_text("emission_ug", ug),
+    "mj": lambda mj: figure_text("energy_mj", mj),
     "mw": lambda mw: f"{mw / 1000:g} W",
 }
