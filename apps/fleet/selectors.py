@@ -51,16 +51,21 @@ def measured_nodes(lab: Lab) -> QuerySet[Node]:
     return watched.exclude(facts__has_key=TRACKER).order_by("hostname", "id")
 
 
+def nodes_in_use(lab: Lab) -> QuerySet[Node]:
+    """Return the measured nodes that are not retired."""
+    return measured_nodes(lab).filter(retired_us__isnull=True)
+
+
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
-    """Return the nodes without an upload for 15 minutes."""
-    return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
+    """Return the nodes in use without an upload for 15 minutes."""
+    return nodes_in_use(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
 
 
 def count_nodes(lab: Lab, now: int) -> tuple[int, int]:
-    """Return the number of measured nodes, and of those without an upload for 15 minutes. One
+    """Return the number of nodes in use, and of those without an upload for 15 minutes. One
     query.
     """
-    counts = measured_nodes(lab).aggregate(
+    counts = nodes_in_use(lab).aggregate(
         measured=Count("pk"),
         silent=Count("pk", filter=Q(last_push_us__lt=now - SILENT_AFTER_US)),
     )
@@ -68,8 +73,8 @@ def count_nodes(lab: Lab, now: int) -> tuple[int, int]:
 
 
 def nodes_with_device_problems(lab: Lab) -> QuerySet[Node]:
-    """Return the nodes whose collector reports a problem with a device."""
-    return measured_nodes(lab).filter(health__devices__0__isnull=False)
+    """Return the nodes in use whose collector reports a problem with a device."""
+    return nodes_in_use(lab).filter(health__devices__0__isnull=False)
 
 
 def sites_of(lab: Lab) -> QuerySet[Site]:

@@ -21,7 +21,7 @@ from apps.fleet.device_health import device_problems
 from apps.fleet.models import Node
 from apps.fleet.selectors import (
     SILENT_AFTER_US,
-    measured_nodes,
+    nodes_in_use,
     nodes_with_device_problems,
     sites_without_zone,
     unlisted_zones,
@@ -96,7 +96,7 @@ def _node_alerts(lab: Lab, now: int) -> list[Alert]:
     waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(
         last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US
     )
-    silent = list(measured_nodes(lab).filter(waiting)[: _MAX_LISTED + 1])
+    silent = list(nodes_in_use(lab).filter(waiting)[: _MAX_LISTED + 1])
     alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
         alerts.append(
@@ -113,10 +113,10 @@ def _node_alerts(lab: Lab, now: int) -> list[Alert]:
 
 def _silent_node_alert(node: Node, now: int) -> Alert:
     if node.last_push_us is None:
-        title = f"{node.hostname} has not uploaded yet"
+        title = f"{node.name} has not uploaded yet"
         text = "The node is enrolled but has sent no data. Find the cause on the node with"
     else:
-        title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
+        title = f"{node.name} has been silent for {duration(now - node.last_push_us)}"
         text = "Energy since the last upload is unknown. Find the cause on the node with"
     return Alert(
         title, text, reverse("node", args=[node.uuid]), "Show node", "silent", command=DOCTOR
@@ -165,7 +165,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
         silent = [problem for problem in problems if problem.state == "silent"]
         alerts += [
             Alert(
-                f"GPU silent: {problem.name} of {node.hostname}",
+                f"GPU silent: {problem.name} of {node.name}",
                 f"No reading for {duration(max(0, now - problem.since_us))}. Its energy is "
                 "unknown. Find the cause on the node with",
                 href,
@@ -180,7 +180,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             names = lost[0].name if len(lost) == 1 else f"{len(lost)} GPUs"
             alerts.append(
                 Alert(
-                    f"GPU lost: {names} of {node.hostname}",
+                    f"GPU lost: {names} of {node.name}",
                     "No response, so the energy is unknown. Find the cause on the node with",
                     href,
                     "Show node",
@@ -193,7 +193,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             gpus = f"{by_power} GPU{'' if by_power == 1 else 's'}"
             alerts.append(
                 Alert(
-                    f"Energy counter of {gpus} of {node.hostname} not used",
+                    f"Energy counter of {gpus} of {node.name} not used",
                     "The energy is integrated from power samples. Find the cause on the node with",
                     href,
                     "Show node",
@@ -293,7 +293,7 @@ def alerts_of(
     alerts += _quarantine_alerts(lab, now)
     alerts += [
         Alert(
-            f"Refused run messages of {node.hostname}",
+            f"Refused run messages of {node.name}",
             "The node may not change these runs. Accept or discard its messages.",
             f"{reverse('node', args=[node.uuid])}#refused-messages",
             "Decide",
@@ -302,10 +302,10 @@ def alerts_of(
         for node in nodes_with_refused_messages(lab).order_by("hostname")[:_MAX_LISTED]
     ]
     unknown_overhead = list(
-        measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1]
+        nodes_in_use(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1]
     )
     if unknown_overhead:
-        names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
+        names = ", ".join(node.name for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
         )
         text = (
