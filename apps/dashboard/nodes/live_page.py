@@ -23,7 +23,7 @@ from apps.dashboard.nodes.live_windows import (
 from apps.fleet.selectors import SILENT_AFTER_US
 
 MOST_CONSUMERS = 4
-RECENT = 4  # minutes: of the current one, and of those still on their way
+RECENT = 3  # minutes: of the last upload, and before
 _KIND_NAMES = {"gpu": "GPU", "mig": "MIG instance", "cpu": "CPU package"}
 
 

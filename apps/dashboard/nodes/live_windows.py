@@ -14,6 +14,8 @@ MINUTES = 15
 # A window that began longer ago is not looked for: a collector uploads one a minute.
 _LONGEST_US = 60 * MINUTE_US
 _KINDS = ("gpu", "mig", "cpu")
+_REPORTING_US = 2 * MINUTE_US  # between two uploads of a node that reports
+_OF_DEVICE = 7  # columns of a row before those of its window
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ def live_node(lab: Lab, uuid: UUID, now: int) -> LiveNode | None:
     """Return the last minutes of a node of the lab, None for another node. One query.
 
     The windows are those that the uploads stored, not yet settled. The period ends with the minute
-    of ``now``.
+    of the last upload, so that nothing changes until the next one; with the minute of ``now`` if
+    the node does not report.
     """
-    to_us = (now // MINUTE_US + 1) * MINUTE_US
-    from_us = to_us - MINUTES * MINUTE_US
+    latest_us = _minute_end(now)
+    earliest_us = latest_us - MINUTES * MINUTE_US - _REPORTING_US - MINUTE_US
     shares = int_pairs_sql("w.shares", "s")
     kinds = ", ".join(f"'{kind}'" for kind in _KINDS)
     rows = fetch_tuples(
@@ -69,20 +72,37 @@ def live_node(lab: Lab, uuid: UUID, now: int) -> LiveNode | None:
         f"{shares.left_join} LEFT JOIN ingest_consumer c ON c.id = {shares.key} "
         "LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = n.lab_id "
         "WHERE n.lab_id = %s AND n.uuid = %s ORDER BY d.kind DESC, d.key, w.start_us, c.key",
-        [from_us - _LONGEST_US, to_us, from_us, lab.pk, uuid_param(uuid)],
+        [earliest_us - _LONGEST_US, latest_us, earliest_us, lab.pk, uuid_param(uuid)],
     )
     rows = list(rows)
     if not rows:
         return None
     hostname, display_name, last_push_us, retired_us = rows[0][:4]
+    is_reporting = last_push_us is not None and 0 <= now - last_push_us < _REPORTING_US
+    to_us = _minute_end(last_push_us) if is_reporting else latest_us
+    from_us = to_us - MINUTES * MINUTE_US
+    rows = [_in_period(row, from_us, to_us) for row in rows]
     node = {
         "uuid": uuid,
         "name": display_name or hostname,
         "last_push_us": last_push_us,
         "retired_us": retired_us,
     }
-    version = sha256(repr((to_us, rows)).encode()).hexdigest()[:32]
-    return LiveNode(node, _devices(row[4:] for row in rows), from_us, to_us, version)
+    distinct = list(dict.fromkeys(rows))
+    version = sha256(repr((to_us, distinct)).encode()).hexdigest()[:32]
+    return LiveNode(node, _devices(row[4:] for row in distinct), from_us, to_us, version)
+
+
+def _minute_end(time_us: int) -> int:
+    return (time_us // MINUTE_US + 1) * MINUTE_US
+
+
+def _in_period(row: tuple[Any, ...], from_us: int, to_us: int) -> tuple[Any, ...]:
+    """Return a row without its window if that is outside of the period."""
+    start_us, end_us = row[_OF_DEVICE : _OF_DEVICE + 2]
+    if start_us is not None and start_us < to_us and end_us > from_us:
+        return row
+    return (*row[:_OF_DEVICE], *[None] * (len(row) - _OF_DEVICE))
 
 
 def _devices(rows: Iterable[tuple[Any, ...]]) -> list[LiveDevice]:
