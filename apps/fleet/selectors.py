@@ -51,9 +51,14 @@ def measured_nodes(lab: Lab) -> QuerySet[Node]:
     return watched.exclude(facts__has_key=TRACKER).order_by("hostname", "id")
 
 
+def nodes_in_use(lab: Lab) -> QuerySet[Node]:
+    """Return the measured nodes that are not retired."""
+    return measured_nodes(lab).filter(retired_us__isnull=True)
+
+
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
-    """Return the nodes without an upload for 15 minutes."""
-    return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
+    """Return the nodes in use without an upload for 15 minutes."""
+    return nodes_in_use(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,16 @@ class NodeStatus:
 
     uuid: UUID
     hostname: str
+    display_name: str
     enrolled_us: int
     last_push_us: int | None
     static_power_mw: int | None
     virtual: bool
+
+    @property
+    def name(self) -> str:
+        """Return the name for pages and messages."""
+        return self.display_name or self.hostname
 
     def is_silent(self, now: int) -> bool:
         """Return whether the node stopped uploading for 15 minutes."""
@@ -77,14 +88,14 @@ class NodeStatus:
 
 
 def node_statuses(lab: Lab) -> list[NodeStatus]:
-    """Return the status of each measured node, by host name. One query."""
+    """Return the status of each node in use, by host name. One query."""
     names = [field.name for field in fields(NodeStatus)]
-    return [NodeStatus(*row) for row in measured_nodes(lab).values_list(*names)]
+    return [NodeStatus(*row) for row in nodes_in_use(lab).values_list(*names)]
 
 
 def nodes_with_device_problems(lab: Lab) -> QuerySet[Node]:
-    """Return the nodes whose collector reports a problem with a device."""
-    return measured_nodes(lab).filter(health__devices__0__isnull=False)
+    """Return the nodes in use whose collector reports a problem with a device."""
+    return nodes_in_use(lab).filter(health__devices__0__isnull=False)
 
 
 def sites_of(lab: Lab) -> QuerySet[Site]:

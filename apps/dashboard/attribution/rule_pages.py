@@ -86,7 +86,7 @@ def criteria_text(rule: AttributionRule) -> str:
         f"namespace {rule.namespace}" if rule.namespace else "",
         f"in cluster {rule.cluster}" if rule.cluster else "",
         f"commands starting with {rule.path_prefix}" if rule.path_prefix else "",
-        f"on {rule.node.hostname}" if rule.node else "",
+        f"on {rule.node.name}" if rule.node else "",
         f"at {rule.site.name}" if rule.site else "",
     ]
     text = " ".join(part for part in parts if part)

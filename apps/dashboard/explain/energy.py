@@ -316,7 +316,7 @@ def explain_page(
         hour=hour,
         factors=factors,
         coverage=coverage,
-        coverage_of=node.hostname if node else "all metered devices of the lab",
+        coverage_of=node.name if node else "all metered devices of the lab",
         citation=_citation(subject, query, period, pricing, cost, headline, coverage, version),
         units=column_units([whole]),
     )

@@ -55,12 +55,12 @@ def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
     if kind == "node":
         node = Node.objects.filter(lab=lab, uuid=key).first()
         if node is not None:
-            return node.hostname, reverse("node", args=[key]), node
+            return node.name, reverse("node", args=[key]), node
     if kind == "device":
         device = Device.objects.filter(lab=lab, key=key).select_related("node").first()
         if device is not None:
             return (
-                f"{device.name or device.key} in {device.node.hostname}",
+                f"{device.name or device.key} in {device.node.name}",
                 reverse("node", args=[device.node.uuid]),
                 device.node,
             )

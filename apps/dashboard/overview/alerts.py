@@ -108,10 +108,10 @@ def _node_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
 
 def _silent_node_alert(node: NodeStatus, now: int) -> Alert:
     if node.last_push_us is None:
-        title = f"{node.hostname} has not uploaded yet"
+        title = f"{node.name} has not uploaded yet"
         text = "The node is enrolled but has sent no data. Find the cause on the node with"
     else:
-        title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
+        title = f"{node.name} has been silent for {duration(now - node.last_push_us)}"
         text = "Energy since the last upload is unknown. Find the cause on the node with"
     return Alert(
         title, text, reverse("node", args=[node.uuid]), "Show node", "silent", command=DOCTOR
@@ -160,7 +160,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
         silent = [problem for problem in problems if problem.state == "silent"]
         alerts += [
             Alert(
-                f"GPU silent: {problem.name} of {node.hostname}",
+                f"GPU silent: {problem.name} of {node.name}",
                 f"No reading for {duration(max(0, now - problem.since_us))}. Its energy is "
                 "unknown. Find the cause on the node with",
                 href,
@@ -175,7 +175,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             names = lost[0].name if len(lost) == 1 else f"{len(lost)} GPUs"
             alerts.append(
                 Alert(
-                    f"GPU lost: {names} of {node.hostname}",
+                    f"GPU lost: {names} of {node.name}",
                     "No response, so the energy is unknown. Find the cause on the node with",
                     href,
                     "Show node",
@@ -188,7 +188,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             gpus = f"{by_power} GPU{'' if by_power == 1 else 's'}"
             alerts.append(
                 Alert(
-                    f"Energy counter of {gpus} of {node.hostname} not used",
+                    f"Energy counter of {gpus} of {node.name} not used",
                     "The energy is integrated from power samples. Find the cause on the node with",
                     href,
                     "Show node",
@@ -293,7 +293,7 @@ def alerts_of(
     alerts += _quarantine_alerts(lab, now)
     alerts += [
         Alert(
-            f"Refused run messages of {node.hostname}",
+            f"Refused run messages of {node.name}",
             "The node may not change these runs. Accept or discard its messages.",
             f"{reverse('node', args=[node.uuid])}#refused-messages",
             "Decide",
@@ -303,7 +303,7 @@ def alerts_of(
     ]
     unknown_overhead = [node for node in nodes if node.static_power_mw is None and not node.virtual]
     if unknown_overhead:
-        names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
+        names = ", ".join(node.name for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
         )
         text = (

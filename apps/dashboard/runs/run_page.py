@@ -310,7 +310,7 @@ def run_page(
             for name, part in use.by_quality().items()
         ],
         idle=_idle(lab, run, query),
-        idle_of=run.node.hostname if run.node else "",
+        idle_of=run.node.name if run.node else "",
         devices=[_device(name, windows) for name, windows in by_device.items()],
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
         data_table=use_data_table(use, [charge], period, [None] * len(period.buckets()))

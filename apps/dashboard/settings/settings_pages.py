@@ -62,7 +62,7 @@ def tokens_page(visitor: Visitor) -> TokensPage:
     tokens = tokens_of(visitor.lab, visitor.user, visitor.role).filter(
         Q(revoked_us=None) | Q(revoked_us__gt=since)
     )
-    names = dict(Node.objects.filter(lab=visitor.lab).values_list("uuid", "hostname"))
+    names = {node.uuid: node.name for node in Node.objects.filter(lab=visitor.lab)}
     rows = [_token_row(token, names, visitor.now) for token in tokens]
     own = [
         row
