@@ -108,3 +108,29 @@ def test_error_pages_keep_the_navigation(owner: Client, outsider: Client) -> Non
         assert response.status_code == 404
         assert {"/runs/", "/nodes/"} <= set(LINK.findall(response.content.decode()))
     assert 'class="sidebar"' not in Client().get("/no-such-page/").content.decode()
+
+
+ACCOUNT_PAGES = [
+    "mfa_index", "account_change_password", "account_reauthenticate", "account_logout",
+    "mfa_activate_totp", "mfa_generate_recovery_codes", "invitation",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ACCOUNT_PAGES)
+def test_account_pages_keep_the_navigation_of_a_person_with_a_lab(
+    owner: Client, lab: SmallLab, page: str
+) -> None:
+    response = owner.get(reverse(page), follow=True)
+    assert response.status_code == 200
+    assert {"/runs/", "/nodes/"} <= set(LINK.findall(response.content.decode()))
+    lab.lab.memberships.all().delete()
+    response = owner.get(reverse(page), follow=True)
+    assert response.status_code == 200
+    assert 'class="sidebar"' not in response.content.decode()
+
+
+def test_sign_in_pages_stand_alone() -> None:
+    for page in ("account_login", "account_signup", "sign-in", "invitation"):
+        text = Client().get(reverse(page), follow=True).content.decode()
+        assert 'class="sidebar"' not in text, page
+        assert 'class="standalone"' in text, page
