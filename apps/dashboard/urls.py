@@ -17,4 +17,5 @@ urlpatterns = [
     path("", include("apps.dashboard.settings.urls")),
     path("", include("apps.dashboard.trackers.urls")),
     path("", include("apps.dashboard.setup.urls")),
+    path("", include("apps.dashboard.help.urls")),
 ]
