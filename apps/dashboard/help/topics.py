@@ -63,6 +63,7 @@ TOPICS = {
     "person": "attribution#visibility",
     "invitation": "people#invitations",
     "tokens": "people#tokens",
+    "search": "glossary",
     "lab-settings": "people#visibility",
     "audit-log": "people#audit-log",
     "codecarbon-tokens": "codecarbon#setup",
