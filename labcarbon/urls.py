@@ -8,7 +8,7 @@ from allauth.mfa.recovery_codes import views as recovery
 from allauth.mfa.totp import views as totp
 from django.urls import include, path
 from django.views.decorators.cache import never_cache
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularAPIView
 
 from apps.accounts import mfa as second_factor
 from apps.accounts import schema  # noqa: F401 - names tokens in the API schema
@@ -63,14 +63,6 @@ accounts = [
 urlpatterns = [
     path("api/v1/", include(api)),
     path("api/schema/", SpectacularAPIView.as_view(**PUBLIC), name="schema"),
-    path(
-        "api/docs/",
-        # OPTIONS would render no template
-        SpectacularSwaggerSplitView.as_view(
-            url_name="schema", http_method_names=["get", "head"], **PUBLIC
-        ),
-        name="api-docs",
-    ),
     path("accounts/", include(accounts)),
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),

@@ -19,4 +19,5 @@ urlpatterns = [
     path("", include("apps.dashboard.setup.urls")),
     path("", include("apps.dashboard.search.urls")),
     path("", include("apps.dashboard.help.urls")),
+    path("", include("apps.dashboard.api_reference.urls")),
 ]

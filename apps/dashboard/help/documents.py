@@ -159,6 +159,11 @@ def _rendered(name: str, text: str) -> Document:
     return Document(name, title, safe, tuple(sections), frozenset(linked))
 
 
+def html_of(text: str) -> SafeString:
+    """Return Markdown of the program itself as HTML, with links to documents."""
+    return _rendered("", text).html
+
+
 def _headings(tokens: Sequence[Token]) -> list[Token]:
     return [token for token in tokens if token.type == "heading_open"]
 
