@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import EmptyResultSet
-from django.db.models import CharField, Expression, F, QuerySet, Value
+from django.db.models import CharField, Expression, F, QuerySet, Subquery, Value
 from django.db.models.functions import Cast
 
 from apps.accounts.models import Lab
@@ -45,7 +45,7 @@ class TableQuery:
     groups. ``group_sort``: ENERGY, EMISSION or 'duration'.
     """
 
-    sort: str | Expression | F
+    sort: str | Expression | F | Subquery
     duration: Expression
     descending: bool = True
     hours: tuple[int, int] | None = None
