@@ -182,6 +182,29 @@ class UseDay(models.Model):
         return f"{self.day_id}: {self.energy_mj} mJ"
 
 
+class RunTotal(models.Model):
+    """Sums of the use of a run over all daily rollups of its lab, valid or stale.
+
+    Written with the rollups, in their transaction. A reader subtracts the stale days and adds the
+    ledger of all hours without a valid day (apps/carbon/figures/run_table.py). ``run_uuid`` can be
+    of a run that is not registered yet.
+    """
+
+    pk = models.CompositePrimaryKey("lab_id", "run_uuid")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
+    run_uuid = models.UUIDField()
+    energy_mj = models.BigIntegerField()
+    facility_energy_mj = models.BigIntegerField()
+    emission_ug = models.BigIntegerField()
+    without_factor_mj = models.BigIntegerField()
+    entries = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.run_uuid}: {self.energy_mj} mJ"
+
+
 class MeterDay(models.Model):
     """A device in a node on a daily rollup: measured time in µs, and sums of its energy.
 

@@ -21,7 +21,6 @@ from apps.runs.metric_summary import select_headline_metric
 from apps.runs.models import Fingerprint, Metric, RefusedMessage, Run, TierKey
 from apps.runs.services.fingerprints import lookup_param
 
-SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 MAX_SIBLINGS = 1000
 _RELATED = ("project", "charged_project", "node", "user", "parent")
 

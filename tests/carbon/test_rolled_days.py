@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 from django.db import connection, transaction
+from django.db.models import Value
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +28,15 @@ from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule, undo_claim
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.embodied import Embodied, embodied_by, embodied_in
-from apps.carbon.figures.energy import Figure, figure, figures_by, figures_of_meters
+from apps.carbon.figures.energy import (
+    Figure,
+    figure,
+    figures_by,
+    figures_of_meters,
+    figures_of_runs,
+)
 from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.run_table import TableQuery, run_table
 from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
 from apps.carbon.rollups import reader, writer
 from apps.carbon.services import apply_factors, declare_factor
@@ -95,6 +103,13 @@ steps = st.one_of(
     st.tuples(st.just("roll"), st.booleans()),
     st.tuples(st.just("roll"), st.booleans()),
 )
+
+
+def run_sums(lab: Lab, hours: tuple[int, int] | None) -> Figure | None:
+    """Return the figure of the only run in the table of runs, None for none."""
+    query = TableQuery(sort="energy", duration=Value(0), hours=hours)
+    table = run_table(lab, lab.runs.all(), query)
+    return table.rows[0].figure if table.rows else None
 
 
 @contextmanager
@@ -275,6 +290,12 @@ class History:
             edges = [start, *(edge for edge in self.edges() if start < edge < end), end]
             cells = embodied_in(self.lab, query.replace(metric="embodied_ug"), edges, NOW)
             found[start, "hardware"] = {key: cell.embodied_ug for key, cell in cells.items()}
+            found[start, "runs"] = run_sums(self.lab, (start, end))
+            by_run = figures_by(self.lab, query, ["run"])
+            assert found[start, "runs"] == by_run.get((str(RUN),))
+        found["runs"] = run_sums(self.lab, None)
+        if self.lab.runs.exists():
+            assert found["runs"] == figures_of_runs(self.lab, [RUN]).get(RUN)
         return found
 
     @property
@@ -331,6 +352,20 @@ class History:
         ("power", 60_000),
         ("lend", 12),
         ("roll",),
+    ]
+)
+@example(
+    [
+        ("run", None, ""),
+        ("push", 3, f"run:{RUN}", 50, 7),
+        ("push", 30, f"run:{RUN}", 60, 7),
+        ("roll",),
+        ("push", 4, f"run:{RUN}", 8, 7),
+        ("pue", 1_500_000, 29),
+        ("roll", False),
+        ("zone", "Asia/Kolkata"),
+        ("roll",),
+        ("rebuild",),
     ]
 )
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -34,7 +34,7 @@ from apps.dashboard.overview.energy_use import (
 )
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
-from apps.dashboard.runs.runs_page import run_hours, took
+from apps.dashboard.runs.run_rows import run_hours, took
 from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows

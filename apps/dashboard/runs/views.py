@@ -10,24 +10,23 @@ from django.urls import reverse
 
 from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.figure_query import iso_hour
+from apps.carbon.figures.run_table import run_table
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
 from apps.dashboard.runs.comparison_page import compare_page, compare_rows, runs_from_uuids
-from apps.dashboard.runs.run_page import run_page
-from apps.dashboard.runs.runs_page import (
-    PERIOD,
-    WHOLE_RUN,
+from apps.dashboard.runs.run_filters import (
     Clip,
-    RunRow,
     clip_of,
     metric_columns,
-    run_rows,
     runs_filtered,
-    runs_page,
+    table_view,
 )
+from apps.dashboard.runs.run_page import run_page
+from apps.dashboard.runs.run_rows import PERIOD, WHOLE_RUN, RunRow, figure_rows, run_rows
+from apps.dashboard.runs.runs_page import runs_by_id, runs_page, table_query
 from apps.runs.selectors import run_of
 
 CHUNK = 500
@@ -38,7 +37,7 @@ def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List runs. Filters and order are in the query string."""
     visibility = visibility_for(visitor.lab, visitor.user)
     runs_list = runs_page(
-        lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility
+        lab=visitor.lab, params=request.GET, now=visitor.now, visibility=visibility
     )
     return render(request, "dashboard/runs/runs.html", {"page": runs_list})
 
@@ -77,16 +76,16 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     columns = metric_columns(filters["columns"])
     clip = clip_of(visitor.lab, filters)
 
+    query = table_query(table_view(request.GET), clip, visitor.now, visibility)
+
     def lines() -> Iterator[tuple[Any, ...]]:
-        total = filtered_runs.count()
-        for start in range(0, total, CHUNK):
-            for row in run_rows(
-                visitor.lab,
-                list(filtered_runs[start : start + CHUNK]),
-                visitor.now,
-                visibility,
-                columns,
-                clip,
+        table_rows = run_table(visitor.lab, filtered_runs, query).rows
+        for start in range(0, len(table_rows), CHUNK):
+            part = table_rows[start : start + CHUNK]
+            figures = {row.run_id: row.figure for row in part}
+            listed = runs_by_id(figures)
+            for row in figure_rows(
+                visitor.lab, listed, figures, visitor.now, visibility, columns, clip
             )[0]:
                 yield (*_line(row, clip), *row.cells)
 
