@@ -14,7 +14,7 @@ FILL = (
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0001_v1"),
-        ("carbon", "0002_declared_range"),
+        ("carbon", "0003_costs"),
         ("ingest", "0001_v1"),
     ]
 
