@@ -91,7 +91,7 @@ def test_a_shortcut_does_not_disturb_typing(visit: Callable[..., Visit]) -> None
 
 
 def test_search_without_javascript(visit: Callable[..., Visit]) -> None:
-    page = visit(java_script_enabled=False).go("/")
+    page = visit(java_script_enabled=False).go("/runs/")
     page.locator(".find input").fill("tokens")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search/?q=tokens")
