@@ -71,6 +71,7 @@ urlpatterns = [
         name="api-docs",
     ),
     path("accounts/", include(accounts)),
+    path("install/", include("apps.fleet.install.urls")),
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),
 ]

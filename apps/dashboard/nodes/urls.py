@@ -2,10 +2,12 @@
 
 from django.urls import path
 
-from apps.dashboard.nodes import quarantine_views, site_views, views
+from apps.dashboard.nodes import fleet_views, quarantine_views, site_views, views
 
 urlpatterns = [
     path("nodes/", views.nodes, name="nodes"),
+    path("nodes/add/", fleet_views.add_nodes, name="node-add"),
+    path("nodes/add/live/", fleet_views.live, name="node-add-live"),
     path("nodes/enrol/", views.enrol, name="node-enrol"),
     path("nodes/quarantine/", quarantine_views.quarantine, name="quarantine"),
     path("nodes/quarantine/<int:pk>/", quarantine_views.window, name="quarantined-window"),
