@@ -64,6 +64,7 @@ urlpatterns = [
     path("api/v1/", include(api)),
     path("api/schema/", SpectacularAPIView.as_view(**PUBLIC), name="schema"),
     path("accounts/", include(accounts)),
+    path("install/", include("apps.fleet.install.urls")),
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),
 ]

@@ -15,7 +15,7 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.request import Request
 
 from apps.accounts import credentials
-from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, Scope, TokenKind
+from apps.accounts.choices import FLEET_KIND, SCOPES_OF_ROLE, SERVICE_KINDS, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
 from apps.accounts.signals import node_token_refused
 from apps.core.clock import now_us
@@ -54,6 +54,8 @@ def caller_of_token(text: str, now: int) -> Caller:
     parts = credentials.parse_token(text)
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
+    if parts.kind == FLEET_KIND:
+        raise _refuse("A fleet token only enrols new nodes. It gives no access.")
     if parts.kind == TokenKind.TRACKER:
         raise _refuse(
             "A tracker token is valid only for the messages of its tracker. Use a personal or "

@@ -2,10 +2,19 @@
 
 from django.urls import path
 
-from apps.dashboard.nodes import bulk_views, live_views, quarantine_views, site_views, views
+from apps.dashboard.nodes import (
+    bulk_views,
+    fleet_views,
+    live_views,
+    quarantine_views,
+    site_views,
+    views,
+)
 
 urlpatterns = [
     path("nodes/", views.nodes, name="nodes"),
+    path("nodes/add/", fleet_views.add_nodes, name="node-add"),
+    path("nodes/add/live/", fleet_views.live, name="node-add-live"),
     path("nodes/enrol/", views.enrol, name="node-enrol"),
     path("nodes/changes/", bulk_views.nodes_changes, name="nodes-changes"),
     path("nodes/quarantine/", quarantine_views.quarantine, name="quarantine"),

@@ -18,6 +18,7 @@ from apps.dashboard.nodes.quarantine_pages import REASONS, energy_of
 from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.choices import SiteKind
 from apps.fleet.device_health import device_problems
+from apps.fleet.fleet_token_selectors import refused_enrolments, waiting_enrolments
 from apps.fleet.selectors import (
     NodeStatus,
     nodes_with_device_problems,
@@ -215,6 +216,32 @@ def _database_alerts() -> list[Alert]:
     ]
 
 
+def _enrolment_alerts(lab: Lab, now: int) -> list[Alert]:
+    """Return an alert of nodes that wait for approval, and one of known nodes that were refused."""
+    alerts = []
+    for rows, kind, title, text in (
+        (
+            waiting_enrolments(lab),
+            "node-waiting",
+            "waiting for approval",
+            "Their collectors measure and upload after your approval.",
+        ),
+        (
+            refused_enrolments(lab, now),
+            "node-refused",
+            "known already: enrolment refused",
+            "Allow a node that was installed again. Do not allow a copied disk.",
+        ),
+    ):
+        names = list(rows.values_list("hostname", flat=True)[: _MAX_LISTED + 1])
+        if names:
+            listed = ", ".join(names[:_MAX_LISTED]) + (" …" if len(names) > _MAX_LISTED else "")
+            anchor = "waiting" if kind == "node-waiting" else "known"
+            href = f"{reverse('node-add')}#{anchor}"
+            alerts.append(Alert(f"{listed}: {title}", text, href, "Decide", kind))
+    return alerts
+
+
 def alerts_of(
     lab: Lab,
     charges: list[Charge],
@@ -224,7 +251,7 @@ def alerts_of(
     can_manage: bool = False,
 ) -> list[Alert]:
     """Return the alerts of a lab, most urgent first. Those of the server are for managers."""
-    alerts = _database_alerts() if can_manage else []
+    alerts = [*_database_alerts(), *_enrolment_alerts(lab, now)] if can_manage else []
     alerts += [
         Alert(
             f"No grid zone for {site.name}",
