@@ -17,6 +17,7 @@ from apps.dashboard.formatting import figure_text, grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
+from apps.runs.choices import Act as RunAct
 from apps.trackers.choices import Act as TrackerAct
 
 AUDIT_PAGE = 100
@@ -24,7 +25,7 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, AssetSourceAct, TrackerAct)
+    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, TrackerAct)
     for value, label in kind.choices
 }
 
