@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from apps.accounts.models import AuditEntry, Lab, Membership, Project, User
+from apps.accounts.models import AuditEntry, Lab, Membership, PersonName, Project, User
 from apps.accounts.services.labs import create_lab
 from apps.carbon.models import AppliedFactor
 from apps.carbon.services import apply_factors
@@ -44,8 +44,8 @@ def small_lab(
 
 # What :func:`small_lab` writes to.
 SMALL = (
-    User, Lab, Membership, AuditEntry, Project, Site, SitePue, SiteZone, Node, Placement,
-    AppliedFactor, Job,
+    User, Lab, Membership, PersonName, AuditEntry, Project, Site, SitePue, SiteZone, Node,
+    Placement, AppliedFactor, Job,
 )  # fmt: skip
 
 

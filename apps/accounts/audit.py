@@ -13,18 +13,18 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from apps.accounts import credentials
-from apps.accounts.models import AuditEntry, Lab, User
+from apps.accounts.models import AuditEntry, Lab, PersonName, User
+from apps.accounts.person_names import (
+    SERVER,
+    NameReferences,
+    cut,
+    named,
+    names_in_entry,
+    without_references,
+)
+from apps.accounts.rechain import RECHAINED
+from apps.accounts.rechain import digest_of as _digest
 from apps.core.text import replace_unstorable
-
-SERVER = "the server"
-_FIELDS = ("sequence", "at_us", "actor", "user_id", "action", "subject", "details", "previous")
-
-
-def _digest(row: AuditEntry) -> str:
-    return credentials.entry_digest(
-        {"lab_id": row.lab_id, **{name: getattr(row, name) for name in _FIELDS}}
-    )
 
 
 def hold(lab: Lab) -> Lab:
@@ -51,18 +51,25 @@ def record(
     ``actor``.
 
     Writers queue at the lab's row, so that the chain stays one. ``details`` holds JSON values only,
-    integers rather than floats.
+    integers rather than floats. Names are stored apart, as the entry only refers to them.
     """
     locked_lab = hold(lab)
+    actor, subject, stored = without_references(
+        replace_unstorable(
+            [(actor or (by.get_username() if by else SERVER))[:200], subject[:300], details or {}]
+        )
+    )
+    names = names_in_entry(actor=actor, action=action, subject=subject, details=stored)
+    references = NameReferences(PersonName, locked_lab.pk, member_names(locked_lab))
     row = AuditEntry(
         lab_id=locked_lab.pk,
         sequence=locked_lab.audit_sequence + 1,
         at_us=now,
-        actor=replace_unstorable(actor or (by.get_username() if by else SERVER))[:200],
+        actor=cut(references.refer(actor, names), 200),
         user=by,
         action=action,
-        subject=replace_unstorable(subject)[:300],
-        details=replace_unstorable(details or {}),
+        subject=cut(references.refer(subject, names), 300),
+        details=references.refer(stored, names),
         previous=locked_lab.audit_digest,
     )
     row.digest = _digest(row)
@@ -71,6 +78,42 @@ def record(
         audit_sequence=row.sequence, audit_digest=row.digest
     )
     return row
+
+
+def member_names(lab: Lab) -> list[str]:
+    """Return user name, full name and e-mail of each member of a lab. One query."""
+    members = User.objects.filter(memberships__lab=lab)
+    return [
+        name
+        for username, first, last, email in members.values_list(
+            "username", "first_name", "last_name", "email"
+        )
+        for name in (username, f"{first} {last}".strip(), email)
+        if name
+    ]
+
+
+@dataclass(frozen=True)
+class NamedEntry:
+    """The texts of an entry with names in place of references."""
+
+    actor: str
+    subject: str
+    details: dict[str, Any]
+
+
+def names_of(lab: Lab) -> dict[int, str]:
+    """Return the names that the entries of a lab refer to. One query."""
+    return dict(PersonName.objects.filter(lab=lab).values_list("pk", "text"))
+
+
+def with_names(entry: AuditEntry, names: dict[int, str] | None = None) -> NamedEntry:
+    """Return an entry with names. ``names``: of the lab, if already read."""
+    if names is None:
+        names = names_of(entry.lab)
+    return NamedEntry(
+        named(entry.actor, names), named(entry.subject, names), named(entry.details, names)
+    )
 
 
 @dataclass(frozen=True)
@@ -129,8 +172,25 @@ def _misfit(
     if row.previous != digest:
         return Finding(row.sequence, f"does not follow entry {before}: one of the two was replaced")
     if expected is not None and expected[0] == row.sequence and expected[1] != row.digest:
-        return Finding(
-            row.sequence,
-            "differs from the expected digest: the chain was rewritten up to this entry",
-        )
+        return _differs(row, expected)
     return None
+
+
+def _differs(row: AuditEntry, expected: tuple[int, str]) -> Finding | None:
+    """Return the finding for an entry whose digest is another one than expected. None if a later
+    entry states the expected one as the head before names were replaced.
+    """
+    later = AuditEntry.objects.filter(
+        lab_id=row.lab_id, sequence__gt=row.sequence, action=RECHAINED
+    ).order_by("sequence")
+    statements = list(later.values_list("sequence", "details"))
+    if any(details.get("old") == f"{expected[0]}:{expected[1]}" for _, details in statements):
+        return None
+    reason = "differs from the expected digest: the chain was rewritten up to this entry"
+    if statements:
+        sequence, details = statements[0]
+        reason += (
+            f". Entry {sequence} states that names were replaced. Of digests saved before, only "
+            f"that of its old head {details.get('old')} can be compared"
+        )
+    return Finding(row.sequence, reason)

@@ -187,11 +187,25 @@ class AuditRows(models.QuerySet["AuditEntry"]):
     update = delete = bulk_update = bulk_create = _never
 
 
+class PersonName(models.Model):
+    """A personal name that entries of the audit log refer to as ``⟦name <id>⟧``, or a text that
+    a person typed (``is_name`` false). Erasing a person replaces the name in ``text``.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    text = models.TextField()
+    is_name = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return f"name {self.pk}"
+
+
 class AuditEntry(models.Model):
     """One action, chained by ``digest`` (SHA-256, :func:`credentials.entry_digest`) to the entry
     before it.
 
-    ``user`` is kept as a bare number: deleting an account must not change a row.
+    ``user`` is kept as a bare number: deleting an account must not change a row. Names in
+    ``actor``, ``subject`` and ``details`` are references (:mod:`apps.accounts.person_names`).
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="audit")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.accounts.audit import verify
+from apps.accounts.audit import verify, with_names
 from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Invitation, Membership, User
 from apps.accounts.services.invitations import (
@@ -44,7 +44,11 @@ def test_it_works_once_and_the_log_says_so(lab: SmallLab) -> None:
     made.refresh_from_db()
     assert (made.accepted_us, made.accepted_by) == (T0 + 5, ada)
     [row] = _acts(lab, "invitation.accepted")
-    assert (row.actor, row.details) == ("ada", {"role": "member", "invited_by": lab.owner.username})
+    named = with_names(row)
+    assert (named.actor, named.details) == (
+        "ada",
+        {"role": "member", "invited_by": lab.owner.username},
+    )
     assert len(_acts(lab, "invitation.made")) == 1
     with pytest.raises(InvalidInput):
         accept_invitation(code=code, user=User.objects.create_user("bob"), now=T0 + 6)

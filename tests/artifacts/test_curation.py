@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
+from apps.accounts.audit import with_names
 from apps.accounts.models import AuditEntry, Project, User
 from apps.artifacts.choices import ArtifactState
 from apps.artifacts.models import Artifact, Pin
@@ -18,7 +19,7 @@ from tests.builders import T0, SmallLab
 
 def logged() -> list[tuple[str, dict[str, Any]]]:
     found = AuditEntry.objects.filter(action__startswith="artifact.").order_by("sequence")
-    return list(found.values_list("action", "details"))
+    return [(row.action, with_names(row).details) for row in found]
 
 
 def said(**more: Any) -> curation.Description:

@@ -10,7 +10,7 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from apps.accounts.audit import record, verify
+from apps.accounts.audit import record, verify, with_names
 from apps.accounts.choices import Act, CodePurpose, Role
 from apps.accounts.credentials import entry_digest
 from apps.accounts.models import AuditEntry
@@ -94,7 +94,7 @@ def test_what_a_page_does_is_recorded_with_who_did_it(
     assert ACTS[action](lab, owner).status_code in {200, 302}  # type: ignore[attr-defined]
     rows = list(AuditEntry.objects.filter(lab=lab.lab, action=action))
     assert len(rows) == before + 1
-    assert (rows[-1].actor, rows[-1].user_id) == (lab.owner.username, lab.owner.pk)
+    assert (with_names(rows[-1]).actor, rows[-1].user_id) == (lab.owner.username, lab.owner.pk)
     assert abs(rows[-1].at_us - now_us()) < 60_000_000
     assert str(Act(action).label) in unescape(text_of(owner.get("/audit/")))
     assert verify(lab.lab) is None
@@ -111,8 +111,8 @@ def test_enrolment_and_a_terminals_login_are_recorded(lab: SmallLab, owner: Clie
         AuditEntry.objects.get(action="node.enrolled"),
         AuditEntry.objects.get(action="token.made"),
     )
-    assert (enrolled.subject, enrolled.actor) == ("gpu-9", lab.owner.username)
-    assert (made.details["name"], made.actor) == ("terminal", lab.owner.username)
+    assert (enrolled.subject, with_names(enrolled).actor) == ("gpu-9", lab.owner.username)
+    assert (made.details["name"], with_names(made).actor) == ("terminal", lab.owner.username)
 
 
 def test_what_the_server_does_by_itself_says_so(lab: SmallLab, owner: Client) -> None:

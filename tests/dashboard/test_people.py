@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 
+from apps.accounts.audit import with_names
 from apps.accounts.choices import PersonView, Role
 from apps.accounts.models import AuditEntry, Invitation, Lab, Membership, OneTimeCode, Token, User
 from apps.accounts.services.invitations import invite
@@ -57,7 +58,8 @@ def test_an_admin_changes_a_role(lab: SmallLab, owner: Client, member: User) -> 
     assert _role(lab, member) == Role.PI
     assert "now has the role PI" in text_of(owner.get("/people/"))
     row = AuditEntry.objects.get(action="member.role")
-    assert (row.actor, row.subject) == (lab.owner.username, member.username)
+    named = with_names(row)
+    assert (named.actor, named.subject) == (lab.owner.username, member.username)
     assert row.details == {"role": {"from": "member", "to": "pi"}, "invitations_ended": 0}
     owner.post(f"/people/{member.pk}/role/", {"role": "pi"})
     assert AuditEntry.objects.filter(action="member.role").count() == 1, (

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 
+from apps.accounts.audit import with_names
 from apps.accounts.choices import PersonView
 from apps.accounts.models import AuditEntry, Lab
 from apps.accounts.services.labs import create_project
@@ -191,4 +192,5 @@ def test_each_act_is_in_the_audit_log(lab: SmallLab, owner: Client) -> None:
         (act, lab.owner.pk)
         for act in ("rule.made", "rule.withdrawn", "rule.restored", "rule.ended")
     ]
-    assert AuditEntry.objects.get(action="rule.made").details["os_user"] == "ada"
+    entry = AuditEntry.objects.get(action="rule.made")
+    assert with_names(entry).details["os_user"] == "ada"

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 
+from apps.accounts.audit import with_names
 from apps.accounts.authentication import forget_tokens
 from apps.accounts.choices import Role, TokenKind
 from apps.accounts.models import AuditEntry, Membership, Token, User
@@ -56,7 +57,7 @@ def test_it_is_shown_once_and_works(lab: SmallLab, owner: Client) -> None:
     )
     assert made.last_used_us is not None
     row = AuditEntry.objects.get(action="token.made")
-    assert (row.actor, row.subject) == (lab.owner.username, made.public_id)
+    assert (with_names(row).actor, row.subject) == (lab.owner.username, made.public_id)
     assert token not in str(row.details) + str(list(Token.objects.values()))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
+from apps.accounts.audit import with_names
 from apps.accounts.models import AuditEntry
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue, run_until_idle
@@ -180,7 +181,7 @@ def test_decide_and_undo_are_recorded(lab: SmallLab) -> None:
     )
     acts = AuditEntry.objects.filter(lab=lab.lab, action__startswith="repeat.").order_by("sequence")
     assert [row.action for row in acts] == ["repeat.decided", "repeat.reopened"]
-    assert acts[0].details["reason"] == "the data loader was fixed outside"
+    assert with_names(acts[0]).details["reason"] == "the data loader was fixed outside"
 
 
 def test_decisions_are_refused_in_words(lab: SmallLab) -> None:

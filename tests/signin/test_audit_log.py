@@ -8,7 +8,7 @@ from django.test import Client, RequestFactory
 
 from apps.accounts import audit
 from apps.accounts.choices import CodePurpose, Role, SignInMethod
-from apps.accounts.models import AuditEntry, Lab, Membership
+from apps.accounts.models import AuditEntry, Lab, Membership, PersonName
 from apps.accounts.oidc.adapter import Identities
 from apps.accounts.services.labs import issue_code
 from apps.accounts.services.sign_ins import MAX_FAILED_PER_MINUTE, record_failed_sign_in
@@ -30,7 +30,8 @@ def entries(lab: Lab) -> list[tuple[str, str, str, str]]:
     """Return (action, subject, actor, method) of the sign-ins of a lab, and check the chain."""
     assert audit.verify(lab) is None
     rows = AuditEntry.objects.filter(lab=lab, action__startswith="signin.").order_by("sequence")
-    return [(row.action, row.subject, row.actor, row.details["method"]) for row in rows]
+    named = [(row.action, audit.with_names(row)) for row in rows]
+    return [(act, row.subject, row.actor, row.details["method"]) for act, row in named]
 
 
 def _try(name: str, password: str) -> Any:
@@ -62,6 +63,7 @@ def test_an_unknown_name_is_recorded_everywhere_but_not_written(
         unknown = "unknown person"
         assert entries(small.lab) == [("signin.failed", unknown, unknown, "password")]
     told = json.dumps(list(AuditEntry.objects.values("subject", "actor", "details")))
+    told += json.dumps(list(PersonName.objects.values("text")))
     assert "my-secret" not in told
 
 

@@ -15,6 +15,7 @@ from django.db import IntegrityError
 from django.http import HttpRequest
 from django.test import RequestFactory
 
+from apps.accounts.audit import with_names
 from apps.accounts.choices import Role
 from apps.accounts.models import AuditEntry, Invitation, Membership, User
 from apps.accounts.oidc.adapter import Identities, verify_email_address
@@ -92,7 +93,7 @@ def test_it_is_in_the_log_of_the_lab_and_works_once(lab: SmallLab) -> None:
     invite(lab, "new@lab.example")
     user = _come()
     entry = AuditEntry.objects.get(action="invitation.accepted")
-    assert (entry.user_id, entry.actor) == (user.pk, user.username)
+    assert (entry.user_id, with_names(entry).actor) == (user.pk, user.username)
     assert "ask an admin to invite second@lab.example" in _refusal(
         sub="u-2", email="second@lab.example"
     )

@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
+from apps.accounts.audit import with_names
 from apps.accounts.choices import Role
 from apps.accounts.mfa import SecondFactor, spend
 from apps.accounts.models import AuditEntry, Membership, User
@@ -100,7 +101,7 @@ def test_sign_ins_and_wrong_codes_are_in_the_audit_log(ada: User, clock: Any) ->
     _code(client, "000000")
     _code(client, code_now(secret))
     rows = AuditEntry.objects.filter(lab=lab, action__startswith="signin.").order_by("sequence")
-    assert [(row.action, row.subject, row.details["method"]) for row in rows] == [
+    assert [(row.action, with_names(row).subject, row.details["method"]) for row in rows] == [
         ("signin.made", "ada", "password"),
         ("signin.failed", "ada", "second factor"),
         ("signin.made", "ada", "second factor"),

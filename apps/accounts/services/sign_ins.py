@@ -13,9 +13,9 @@ from django.http import HttpRequest
 from apps.accounts import audit
 from apps.accounts.choices import Act, SignInMethod
 from apps.accounts.models import Lab, User
+from apps.accounts.person_names import UNKNOWN
 from apps.core.units import US_PER_S
 
-UNKNOWN = "unknown person"
 # Attempts cannot fill the log: at most so many per minute and person, and for all unknown ones.
 MAX_FAILED_PER_MINUTE = 10
 _BACKEND = "django.contrib.auth.backends.ModelBackend"

@@ -220,7 +220,7 @@ def restore_description(*, artifact: Artifact, entry: AuditEntry, by: User, now:
         or entry.subject != locked.digest
     ):
         raise Conflict("This entry belongs to another artifact.", hint=_RELOAD_HINT)
-    changes: dict[str, dict[str, Any]] = entry.details
+    changes: dict[str, dict[str, Any]] = audit.with_names(entry).details
     if any(before[name] != change["to"] for name, change in changes.items()):
         raise Conflict(
             "The description was changed again since.",

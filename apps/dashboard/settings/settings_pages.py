@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from apps.accounts.audit import NamedEntry, names_of, with_names
 from apps.accounts.choices import Act, TokenKind
 from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
@@ -101,6 +102,7 @@ class AuditRow:
     """An entry of the log with readable labels."""
 
     entry: AuditEntry
+    named: NamedEntry
     action: str
     details: list[tuple[str, str]]
 
@@ -136,11 +138,11 @@ def audit_page(*, lab: Lab, action: str, before: int) -> AuditPage:
             : AUDIT_PAGE + 1
         ]
     )
-    page_rows = rows[:AUDIT_PAGE]
+    page_rows, names = rows[:AUDIT_PAGE], names_of(lab)
     return AuditPage(
         rows=[
-            AuditRow(entry, action_label(entry.action), _details(entry.details))
-            for entry in page_rows
+            AuditRow(entry, named, action_label(entry.action), _details(named.details))
+            for entry, named in ((entry, with_names(entry, names)) for entry in page_rows)
         ],
         actions=[(kind, action_label(kind)) for kind in kinds],
         action=action,

@@ -11,8 +11,10 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
+from apps.accounts.audit import names_of
 from apps.accounts.choices import Act, PersonView
 from apps.accounts.models import AuditEntry, Lab
+from apps.accounts.person_names import UNKNOWN, numbers_in
 from apps.accounts.services.tokens import revoke_token
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
@@ -108,6 +110,7 @@ def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     entries = log.filter(action=action) if action else log
 
     def lines() -> Iterator[tuple[Any, ...]]:
+        names = names_of(visitor.lab)
         for row in entries.iterator(chunk_size=1000):
             details = json.dumps(row.details, sort_keys=True, ensure_ascii=False)
             yield (
@@ -121,6 +124,13 @@ def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 details,
                 row.previous,
                 row.digest,
+                json.dumps(
+                    {
+                        str(number): names.get(number, UNKNOWN)
+                        for number in sorted(numbers_in([row.actor, row.subject, row.details]))
+                    },
+                    ensure_ascii=False,
+                ),
             )
 
     head = (
@@ -134,5 +144,6 @@ def audit_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "details",
         "previous_sha256",
         "sha256",
+        "names",
     )
     return csv_response(f"{visitor.lab.slug}-audit", head, lines())
