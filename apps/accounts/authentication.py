@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from apps.accounts import credentials
 from apps.accounts.choices import FLEET_KIND, SCOPES_OF_ROLE, SERVICE_KINDS, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
+from apps.accounts.signals import node_token_refused
 from apps.core.clock import now_us
 from apps.core.errors import NotAuthenticated
 
@@ -98,10 +99,19 @@ def _active_token(parts: credentials.TokenParts, text: str, now: int) -> Token:
     ):
         raise BadToken("This token is unknown.")
     if token.revoked_us is not None:
+        _explain_refusal(token)
         raise BadToken("This token was revoked.")
     if token.expires_us is not None and token.expires_us <= now:
         raise BadToken("This token has expired.")
     return token
+
+
+def _explain_refusal(token: Token) -> None:
+    """Raise the error that states why a node's token was revoked, if there is one."""
+    if token.kind == TokenKind.NODE:
+        for _, error in node_token_refused.send(sender=Token, token=token):
+            if isinstance(error, NotAuthenticated):
+                raise error
 
 
 def _record_use(token: Token, now: int) -> None:

@@ -124,15 +124,20 @@ class SitePrice(DatedFact):
 class Node(models.Model):
     """A machine with a collector. ``static_power_mw``: power outside the device meters, null if
     unknown.
+
+    ``hostname``: as the collector reports it. ``display_name``: given by a person, '' for none.
+    ``retired_us``: since when the node is not used any more; its history stays.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="nodes")
     uuid = models.UUIDField(unique=True)
     hostname = models.CharField(max_length=255)
+    display_name = models.CharField(max_length=100, blank=True, default="")
     static_power_mw = models.BigIntegerField(null=True, blank=True)
     virtual = models.BooleanField(default=False)
     facts = models.JSONField(default=dict, blank=True)
     enrolled_us = models.BigIntegerField()
+    retired_us = models.BigIntegerField(null=True, blank=True)
     last_push_us = models.BigIntegerField(null=True, blank=True)
     skew_us = models.BigIntegerField(null=True, blank=True)
     health = models.JSONField(default=dict, blank=True)
@@ -146,7 +151,12 @@ class Node(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.hostname
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """Return the name for pages and messages."""
+        return self.display_name or self.hostname
 
 
 class Placement(DatedFact):

@@ -41,8 +41,8 @@ from apps.dashboard.coverage import covered_by_day, covered_by_hour, device_time
 from apps.dashboard.figures import total
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 from apps.energy.services.ledger import rebuild_ledger
-from apps.fleet.models import Device
-from apps.fleet.services import set_pue, set_static_power
+from apps.fleet.models import ACTIVE, Device, SitePrice
+from apps.fleet.services import set_price, set_pue, set_static_power, withdraw_site_fact
 from apps.ingest.models import Consumer, EnergyWindow
 from apps.runs.services.runs import RunFacts, put_run
 from tests.assets.support import bought
@@ -58,7 +58,8 @@ CONSUMERS = ("proc:alice/python3", "proc:bob/python3", f"run:{RUN}", "job:hpc/7"
 PROJECTS = ("vision", "nlp")
 GROUPED = (
     [], ["charge"], ["node"], ["quality", "charge", "factor", "pue"], ["person"],
-    ["run", "consumer"], ["os_user", "program"], ["project"],
+    ["run", "consumer"], ["os_user", "program"], ["project"], ["waste"],
+    ["price", "pue"],
 )  # fmt: skip
 
 offsets = st.integers(0, HOURS - 1)
@@ -81,6 +82,10 @@ steps = st.one_of(
     ),
     st.tuples(st.just("unidle"), offsets),
     st.tuples(st.just("pue"), st.integers(1_000_000, 2_000_000), offsets),
+    st.tuples(
+        st.just("price"), st.integers(0, 10**6), st.sampled_from(["EUR", "EUR", "CHF"]), offsets
+    ),
+    st.tuples(st.just("unprice")),
     st.tuples(st.just("power"), st.sampled_from([None, 60_000])),
     st.tuples(
         st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])
@@ -191,6 +196,25 @@ class History:
             set_pue(
                 site=self.small.site, pue_ppm=pue_ppm, from_us=hour * US_PER_HOUR, by=None, now=T0
             )
+
+    def price(self, ucurrency_per_kwh: int, currency: str, offset: int) -> None:
+        hour = H0 + offset
+        if not SitePrice.objects.filter(ACTIVE, site=self.small.site, from_hour=hour).exists():
+            set_price(
+                site=self.small.site,
+                ucurrency_per_kwh=ucurrency_per_kwh,
+                currency=currency,
+                from_us=hour * US_PER_HOUR,
+                by=None,
+                now=NOW,
+            )
+        self.lab.refresh_from_db(fields=["currency"])
+
+    def unprice(self) -> None:
+        last = SitePrice.objects.filter(ACTIVE, site=self.small.site).order_by("-from_hour").first()
+        if last is not None:
+            withdraw_site_fact(fact=last, by=None, now=NOW)
+        self.lab.refresh_from_db(fields=["currency"])
 
     def power(self, static_power_mw: int | None) -> None:
         set_static_power(node=self.small.node, static_power_mw=static_power_mw)

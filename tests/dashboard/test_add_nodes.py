@@ -124,7 +124,7 @@ def test_decisions_are_alerts_of_managers(lab: SmallLab, owner: Client) -> None:
     _enrol(text, lab.node.uuid)
     kinds = {
         can_manage: {
-            alert.kind for alert in alerts_of(lab.lab, [], now_us(), can_manage=can_manage)
+            alert.kind for alert in alerts_of(lab.lab, [], [], now_us(), can_manage=can_manage)
         }
         & {"node-waiting", "node-refused"}
         for can_manage in (True, False)

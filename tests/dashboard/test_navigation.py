@@ -55,7 +55,13 @@ def test_every_page_is_two_clicks_from_the_overview(owner: Client, lab: SmallLab
             second |= links_of(owner, address)
     expected = pages_without_arguments()
     assert len(expected) > 30
-    steps = {"/assets/events/", "/assets/labels/", "/runs/compare/", "/rules/import/"}
+    steps = {
+        "/assets/events/",
+        "/assets/labels/",
+        "/nodes/changes/",
+        "/runs/compare/",
+        "/rules/import/",
+    }
     assert expected - {href.split("?")[0] for href in second} == steps
 
 

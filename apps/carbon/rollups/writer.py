@@ -18,7 +18,15 @@ from apps.assets.models import EmbodiedCharge
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.sql import PRICED
 from apps.carbon.models import RolledDay, StaleSpan
-from apps.carbon.rollups.reader import KEYS, SUMS, cover_sql, embodied_sql, meter_sums, use_sql
+from apps.carbon.rollups.reader import (
+    KEYS,
+    SUMS,
+    USE_SUMS,
+    cover_sql,
+    embodied_sql,
+    meter_sums,
+    use_sql,
+)
 from apps.core.clock import now_us
 from apps.core.intervals import day_edges
 from apps.core.jobs import enqueue
@@ -188,8 +196,8 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             )
             return
         cursor.execute(
-            f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(SUMS)}) "
-            f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in SUMS)} "
+            f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(USE_SUMS)}) "
+            f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
             f"FROM ({use_sql(span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
             [lab.basis, lab.pk],
         )

@@ -19,9 +19,12 @@ from apps.fleet.services.nodes import (
     issue_enrolment_code,
     move_node,
     register_node,
+    rename_node,
+    rotate_tokens,
     set_static_power,
     undo_move,
 )
+from apps.fleet.services.retirement import restore_node, retire_node
 from apps.fleet.services.sites import (
     check_currency,
     correct_pue,
@@ -57,8 +60,12 @@ __all__ = [
     "issue_enrolment_code",
     "move_node",
     "register_node",
+    "rename_node",
     "rename_site",
+    "restore_node",
+    "retire_node",
     "rotate_fleet_token",
+    "rotate_tokens",
     "set_control",
     "set_price",
     "set_pue",

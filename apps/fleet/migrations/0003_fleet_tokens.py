@@ -10,7 +10,7 @@ from apps.core.migration_operations import CreateModels
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0001_v1"),
-        ("fleet", "0001_v1"),
+        ("fleet", "0002_retired_nodes"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
