@@ -22,7 +22,6 @@ from apps.fleet.device_health import device_problems
 from apps.fleet.fleet_token_selectors import refused_enrolments, waiting_enrolments
 from apps.fleet.selectors import (
     NodeStatus,
-    nodes_with_device_problems,
     sites_without_zone,
     unlisted_zones,
 )
@@ -151,14 +150,14 @@ def _quarantine_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def _device_alerts(lab: Lab, now: int) -> list[Alert]:
+def _device_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
     """Return an alert per silent GPU, and per node one of lost GPUs and one of GPUs whose counter
     is not used.
     """
     alerts = []
-    for node in nodes_with_device_problems(lab)[:_MAX_LISTED]:
+    found = [(node, problems) for node in nodes if (problems := device_problems(node.health))]
+    for node, problems in found[:_MAX_LISTED]:
         href = f"{reverse('node', args=[node.uuid])}#device-problems"
-        problems = device_problems(node.health)
         silent = [problem for problem in problems if problem.state == "silent"]
         alerts += [
             Alert(
@@ -291,7 +290,7 @@ def alerts_of(
     ]
     alerts += _factor_alerts(lab, now)
     alerts += _node_alerts(nodes, now)
-    alerts += _device_alerts(lab, now)
+    alerts += _device_alerts(nodes, now)
     alerts += [
         Alert(
             problem.title,
