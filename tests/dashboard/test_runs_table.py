@@ -1,6 +1,7 @@
 """Order, columns, sums and groups of /runs/."""
 
 import re
+from html import unescape
 from uuid import UUID, uuid4
 
 import pytest
@@ -215,3 +216,27 @@ def test_the_five_most_expensive_of_a_sweep_are_two_clicks_away(
     boxes = re.findall(r'name="run" value="([^"]+)"', listed)[:2]
     assert boxes == [str(runs["c"]), str(runs["d"])]
     assert owner.get("/runs/compare/", {"run": boxes}).status_code == 200
+
+
+@pytest.mark.parametrize("sort", ["started", "name", "project", "ended", "duration", "metric:acc"])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_of_many_runs_a_page_is_read_without_sums_in_the_same_order(
+    runs: dict[str, UUID], owner: Client, monkeypatch: pytest.MonkeyPatch, sort: str, sign: str
+) -> None:
+    for name, value in (("a", 0.5), ("c", 0.7)):
+        run = Run.objects.get(uuid=runs[name])
+        Metric.objects.create(run=run, name="acc", last_value=value, count=1)
+    Run.objects.filter(uuid=runs["d"]).update(ended_us=None, state="running")
+    address = f"/runs/?sort={sign}{sort}"
+    few = text_of(owner.get(address))
+    monkeypatch.setattr("apps.dashboard.runs.runs_page.MOST_SUMMED", 3)
+    many = text_of(owner.get(address))
+    assert names_on(many) == names_on(few)
+    assert 'data-total="4"' in many
+    assert "data-sum=" not in many
+    assert figures_on(many) == figures_on(few[: few.index("<tfoot>")])
+    href = unescape(re.findall(r'href="([^"]+)" data-show-sums', many)[0])
+    summed = text_of(owner.get(f"/runs/{href}"))
+    assert names_on(summed) == names_on(few)
+    assert "data-sum=" in summed
+    assert "data-show-sums" not in summed

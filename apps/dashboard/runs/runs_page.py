@@ -17,6 +17,7 @@ from apps.carbon.figures.run_table import (
     TableQuery,
     TableSums,
     run_table,
+    run_table_page,
 )
 from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.errors import InvalidInput
@@ -54,6 +55,7 @@ from apps.runs.choices import Intent, RunState
 from apps.runs.models import Metric, Run
 
 PAGE_ROWS = 50
+MOST_SUMMED = 5000  # runs that are summed at once; more only on request
 GROUP_ROWS = 10  # of an open group
 UNATTRIBUTED = "~unattributed"
 
@@ -112,11 +114,15 @@ class Group:
 
 @dataclass(frozen=True)
 class RunsPage:
-    """A page of the list of runs. ``groups`` is empty unless the list is grouped."""
+    """A page of the list of runs. ``groups`` is empty unless the list is grouped. ``total``: sums
+    of all filtered runs; None: ``sums_href`` shows them.
+    """
 
     rows: list[RunRow]
     groups: list[Group]
-    total: Sums
+    runs: int
+    total: Sums | None
+    sums_href: str
     units: Units
     filters: dict[str, str]
     view: TableView
@@ -173,9 +179,14 @@ def _page_number(text: str) -> int:
 
 def _read_table(
     lab: Lab, runs: QuerySet[Run], view: TableView, clip: Clip | None, number: int, now: int,
-    visibility: Visibility,
+    visibility: Visibility, *, with_sums: bool,
 ) -> RunTable:  # fmt: skip
     options: dict[str, object] = {"offset": (number - 1) * PAGE_ROWS, "limit": PAGE_ROWS + 1}
+    if not with_sums and not view.group and view.sort_name not in FIGURE_SORTS:
+        count = runs.count()
+        if count > MOST_SUMMED:
+            query = table_query(view, clip, now, visibility, **options)
+            return run_table_page(lab, runs, query, count)
     if view.group:
         options |= {
             "group": group_expression(view.group, visibility),
@@ -202,7 +213,9 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
     )
     view, names = table_view(params), metric_columns(filters["columns"])
     number, clip = _page_number(params.get("page", "1")), clip_of(lab, filters)
-    table = _read_table(lab, runs, view, clip, number, now, visibility)
+    table = _read_table(
+        lab, runs, view, clip, number, now, visibility, with_sums=bool(params.get("sums"))
+    )
     is_more = len(table.groups if view.group else table.rows) > PAGE_ROWS
     figures = {row.run_id: row.figure for row in table.rows[: None if view.group else PAGE_ROWS]}
     page_runs = runs_by_id(figures)
@@ -220,7 +233,9 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
     return RunsPage(
         rows=[] if view.group else rows,
         groups=_groups(lab, table, rows, units, address) if view.group else [],
+        runs=table.runs,
         total=_total(lab, table, rows, units, is_whole=not (view.group or is_more or number > 1)),
+        sums_href="" if table.total else address.of(page=str(number), sums="1"),
         units=units,
         filters=filters,
         view=view,
@@ -239,7 +254,7 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         csv=f"{reverse('runs-csv')}?{query}",
         query=query,
         energy_of=PERIOD if clip else WHOLE_RUN,
-        any_runs=bool(table.total.runs) or Run.objects.filter(lab=lab).exists(),
+        any_runs=bool(table.runs) or Run.objects.filter(lab=lab).exists(),
     )
 
 
@@ -250,9 +265,12 @@ class _Address:
     filters: Mapping[str, str]
     view: TableView
 
-    def of(self, *, page: str = "", view: TableView | None = None, **filters: str) -> str:
+    def of(
+        self, *, page: str = "", sums: str = "", view: TableView | None = None, **filters: str
+    ) -> str:
         pairs = view_query({**self.filters, **filters}, view or self.view)
-        return "?" + urlencode([*pairs, *([("page", page)] if page else [])])
+        more = [(name, value) for name, value in (("page", page), ("sums", sums)) if value]
+        return "?" + urlencode([*pairs, *more])
 
     def sort(self, name: str) -> Sort:
         """Return the order of a column: descending first, names ascending."""
@@ -317,8 +335,12 @@ def _sums(sums: TableSums, units: Units) -> Sums:
 
 def _total(
     lab: Lab, table: RunTable, rows: Sequence[RunRow], units: Units, *, is_whole: bool
-) -> Sums:
-    """Return the sums of all filtered runs. With an explanation if the page lists all of them."""
+) -> Sums | None:
+    """Return the sums of all filtered runs, None if only the page was read. With an explanation if
+    the page lists all of them.
+    """
+    if table.total is None:
+        return None
     sums = _sums(table.total, units)
     measured = [row for row in rows if row.figures]
     if not is_whole or not 0 < len(measured) <= MOST_RUNS:
