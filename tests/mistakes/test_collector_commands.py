@@ -67,7 +67,7 @@ def test_the_server_away_costs_the_run_one_line(machine: Callable[..., Machine])
     assert done.returncode == 7
     told, closing = done.stderr.strip().splitlines()
     assert "http://127.0.0.1:9: connection refused" in told
-    assert "kWh" in closing
+    assert "Wh" in closing
 
 
 def test_status_prints_the_start_of_an_outage(

@@ -58,6 +58,8 @@ def emission_change(before_ug: int, after_ug: int) -> str:
         before, after = format_value(before_ug, unit), format_value(after_ug, unit)
         if before != after:
             break
+    if before == after:
+        return f"{after} {unit.name}, changed by less than it shows"
     return f"{before} → {after} {unit.name}"
 
 
