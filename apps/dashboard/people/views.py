@@ -21,6 +21,12 @@ from apps.core.errors import LabCarbonError
 from apps.dashboard.decorators import ADMINS, Visitor, or_not_found, page, public
 from apps.dashboard.forms import PageForm
 from apps.dashboard.frame.period_menu import period_menu, requested_period
+from apps.dashboard.people.erasure_page import (
+    ErasureForm,
+    erasure_page,
+    export_response,
+    suggested_names,
+)
 from apps.dashboard.people.forms import InvitationForm, JoinForm, LabSwitchForm, RoleForm
 from apps.dashboard.people.people_pages import people_page, person_page
 
@@ -96,6 +102,33 @@ def person_remove(request: HttpRequest, visitor: Visitor, person: int) -> HttpRe
     return HttpResponseRedirect(
         reverse("overview") if member.pk == visitor.user.pk else reverse("people")
     )
+
+
+@page("GET", "POST")
+def person_erase(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
+    """Show what erasing a person removes and keeps; POST erases them."""
+    member = _person(visitor, person)
+    visitor.require_role(ADMINS)
+    content = erasure_page(visitor, member)
+    form = ErasureForm.from_request(
+        request, visitor, person=member, initial={"names": suggested_names(visitor, member)}
+    )
+    if form.is_bound and form.submit():
+        messages.success(request, form.message)
+        return HttpResponseRedirect(reverse("people"))
+    return render(
+        request,
+        "dashboard/people/erase.html",
+        {"page": content, "form": form},
+        status=form.status,
+    )
+
+
+@page()
+def person_export(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
+    """Download what the lab stores about a person (``format``: json or csv)."""
+    member = _person(visitor, person)
+    return export_response(visitor, member, request.GET.get("format", "json"))
 
 
 @page("POST")
