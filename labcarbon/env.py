@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from dataclasses import dataclass, field
 from email.utils import parseaddr
 from pathlib import Path
@@ -78,6 +79,8 @@ def parse_mail_url(url: str, sender: str) -> Mail:
 
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# Beside the installed packages: the files of nodes belong to a version of the program.
+WHEELS_DIR = Path(sys.prefix) / "share" / "labcarbon" / "wheels"
 
 
 class ConfigurationError(Exception):
@@ -239,6 +242,7 @@ class Environment:
     asset_sources: list[str] = field(default_factory=list)
     keep_windows_days: int = 400
     attachments_mb: int = 1000
+    wheels_dir: Path = WHEELS_DIR
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -319,4 +323,5 @@ def read_environment() -> Environment:
         asset_sources=_read_asset_sources(),
         keep_windows_days=_read_days("LABCARBON_KEEP_WINDOWS_DAYS", 400),
         attachments_mb=_read_megabytes("LABCARBON_ATTACHMENTS_MB", 1000),
+        wheels_dir=Path(os.environ.get("LABCARBON_WHEELS") or WHEELS_DIR).expanduser().resolve(),
     )

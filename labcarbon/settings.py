@@ -18,6 +18,7 @@ SITE_URL = ENVIRONMENT.url
 DATA_PACKS = ENVIRONMENT.data_packs
 ARCHIVE_DIR = DATA_DIR / "archive"
 ATTACHMENTS_DIR = DATA_DIR / "attachments"
+WHEELS_DIR = ENVIRONMENT.wheels_dir
 ATTACHMENTS_QUOTA_BYTES = ENVIRONMENT.attachments_mb * 1_000_000
 KEEP_WINDOWS_DAYS = ENVIRONMENT.keep_windows_days
 # A server on a loopback address may query services of its machine.
@@ -45,7 +46,6 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "rest_framework",
     "drf_spectacular",
-    "drf_spectacular_sidecar",
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
@@ -231,8 +231,6 @@ SPECTACULAR_SETTINGS = {
     "runs, and members of the lab query figures.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_NAME_OVERRIDES": {
         "HardwareKindEnum": "apps.catalog.choices.HardwareKind",
@@ -294,8 +292,9 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 _TLS = SITE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _TLS
-# Its client turns a redirected POST into a GET, so it gets an error message instead.
-SECURE_REDIRECT_EXEMPT = [r"^codecarbon/"]
+# The client of CodeCarbon turns a redirected POST into a GET, so it gets an error message instead.
+# A redirect of the install address could be changed on the way: it is refused over http.
+SECURE_REDIRECT_EXEMPT = [r"^codecarbon/", r"^install/"]
 SECURE_HSTS_SECONDS = 31_536_000 if _TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _TLS
 if ENVIRONMENT.behind_proxy:

@@ -14,8 +14,8 @@ from django.core.files.storage import FileSystemStorage, Storage
 from django.core.management import call_command
 
 _BUNDLE = "plotly.min.js"
-# Unused folders of packages: a second API schema viewer, the browsable API, extensions of htmx.
-UNUSED_FOLDERS = ["redoc", "rest_framework", "ext"]
+# Unused folders of packages: the browsable API, extensions of htmx.
+UNUSED_FOLDERS = ["rest_framework", "ext"]
 
 
 class FilteredStaticFiles(StaticFilesConfig):

@@ -8,11 +8,12 @@ from allauth.mfa.recovery_codes import views as recovery
 from allauth.mfa.totp import views as totp
 from django.urls import include, path
 from django.views.decorators.cache import never_cache
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularAPIView
 
 from apps.accounts import mfa as second_factor
 from apps.accounts import schema  # noqa: F401 - names tokens in the API schema
 from apps.accounts.oidc import provider
+from apps.dashboard.decorators import framed
 
 # Public views ignore any token.
 PUBLIC: dict[str, list[Any]] = {"authentication_classes": [], "permission_classes": []}
@@ -30,28 +31,28 @@ api = [
     path("", include("apps.preflight.urls")),
 ]
 
-# Only the allauth views that work without mail.
+# Only the allauth views that work without mail. Those of signed-in people have the navigation.
 accounts = [
     path("login/", account.login, name="account_login"),
-    path("logout/", account.logout, name="account_logout"),
+    path("logout/", framed(account.logout), name="account_logout"),
     path("signup/", account.signup, name="account_signup"),  # shows that sign-up is closed
     path("inactive/", account.account_inactive, name="account_inactive"),
-    path("password/change/", account.password_change, name="account_change_password"),
-    path("password/set/", account.password_set, name="account_set_password"),
-    path("reauthenticate/", account.reauthenticate, name="account_reauthenticate"),
-    path("security/", second_factor.security, name="mfa_index"),
+    path("password/change/", framed(account.password_change), name="account_change_password"),
+    path("password/set/", framed(account.password_set), name="account_set_password"),
+    path("reauthenticate/", framed(account.reauthenticate), name="account_reauthenticate"),
+    path("security/", framed(second_factor.security), name="mfa_index"),
     path("security/code/", mfa.authenticate, name="mfa_authenticate"),
-    path("security/code/again/", mfa.reauthenticate, name="mfa_reauthenticate"),
-    path("security/app/", second_factor.activate, name="mfa_activate_totp"),
-    path("security/app/remove/", totp.deactivate_totp, name="mfa_deactivate_totp"),
+    path("security/code/again/", framed(mfa.reauthenticate), name="mfa_reauthenticate"),
+    path("security/app/", framed(second_factor.activate), name="mfa_activate_totp"),
+    path("security/app/remove/", framed(totp.deactivate_totp), name="mfa_deactivate_totp"),
     path(
         "security/recovery-codes/",
-        never_cache(recovery.view_recovery_codes),
+        framed(never_cache(recovery.view_recovery_codes)),
         name="mfa_view_recovery_codes",
     ),
     path(
         "security/recovery-codes/new/",
-        recovery.generate_recovery_codes,
+        framed(recovery.generate_recovery_codes),
         name="mfa_generate_recovery_codes",
     ),
     path("oidc/login/", provider.login, name="oidc_login"),
@@ -62,15 +63,8 @@ accounts = [
 urlpatterns = [
     path("api/v1/", include(api)),
     path("api/schema/", SpectacularAPIView.as_view(**PUBLIC), name="schema"),
-    path(
-        "api/docs/",
-        # OPTIONS would render no template
-        SpectacularSwaggerSplitView.as_view(
-            url_name="schema", http_method_names=["get", "head"], **PUBLIC
-        ),
-        name="api-docs",
-    ),
     path("accounts/", include(accounts)),
+    path("install/", include("apps.fleet.install.urls")),
     path("", include("apps.trackers.urls")),
     path("", include("apps.dashboard.urls")),
 ]

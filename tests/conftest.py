@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
+    # whether this environment has collected wheels must not matter
+    settings.WHEELS_DIR = Path(__file__).parent / "install" / "shelf"
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     if not settings.ENVIRONMENT.is_served:
         # pytest-django would derive a file name for workers: it knows Django's backend only

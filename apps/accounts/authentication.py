@@ -15,8 +15,9 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.request import Request
 
 from apps.accounts import credentials
-from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, Scope, TokenKind
+from apps.accounts.choices import FLEET_KIND, SCOPES_OF_ROLE, SERVICE_KINDS, Scope, TokenKind
 from apps.accounts.models import Lab, Membership, Token, User
+from apps.accounts.signals import node_token_refused
 from apps.core.clock import now_us
 from apps.core.errors import NotAuthenticated
 
@@ -53,6 +54,8 @@ def caller_of_token(text: str, now: int) -> Caller:
     parts = credentials.parse_token(text)
     if parts is None:
         raise _refuse("This is not a LabCarbon token (its check digits are wrong).")
+    if parts.kind == FLEET_KIND:
+        raise _refuse("A fleet token only enrols new nodes. It gives no access.")
     if parts.kind == TokenKind.TRACKER:
         raise _refuse(
             "A tracker token is valid only for the messages of its tracker. Use a personal or "
@@ -96,10 +99,19 @@ def _active_token(parts: credentials.TokenParts, text: str, now: int) -> Token:
     ):
         raise BadToken("This token is unknown.")
     if token.revoked_us is not None:
+        _explain_refusal(token)
         raise BadToken("This token was revoked.")
     if token.expires_us is not None and token.expires_us <= now:
         raise BadToken("This token has expired.")
     return token
+
+
+def _explain_refusal(token: Token) -> None:
+    """Raise the error that states why a node's token was revoked, if there is one."""
+    if token.kind == TokenKind.NODE:
+        for _, error in node_token_refused.send(sender=Token, token=token):
+            if isinstance(error, NotAuthenticated):
+                raise error
 
 
 def _record_use(token: Token, now: int) -> None:

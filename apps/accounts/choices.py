@@ -37,6 +37,10 @@ class TokenKind(TextChoices):
     TRACKER = "cc", "Tracker"
 
 
+# Fleet tokens enrol new nodes. They are not in the table of access tokens, so that none of them can
+# ever become a caller of the API.
+FLEET_KIND = "fleet"
+
 # Tokens without an owner. They expire when their creator leaves the lab.
 SERVICE_KINDS = (TokenKind.SERVICE, TokenKind.TRACKER)
 
@@ -114,6 +118,19 @@ class Act(TextChoices):
     NODE_MOVE_UNDONE = "node.move_undone", "Node move undone"
     NODE_STATIC_POWER = "node.static_power", "Node overhead set"
     NODE_ENROLLED = "node.enrolled", "Node enrolled"
+    NODE_RENAMED = "node.renamed", "Node renamed"
+    NODE_RETIRED = "node.retired", "Node retired"
+    NODE_RESTORED = "node.restored", "Retired node used again"
+    NODE_TOKENS_ROTATED = "node.tokens_rotated", "Node token rotated"
+    NODE_REFUSED = "node.enrolment_refused", "Enrolment of a known node refused"
+    NODE_REENROLMENT_ALLOWED = "node.reenrolment_allowed", "Enrolment of a known node allowed"
+    NODE_REFUSAL_DISMISSED = "node.refusal_dismissed", "Refused enrolment dismissed"
+    NODE_WAITING = "node.waiting", "Node waits for approval"
+    NODE_APPROVED = "node.approved", "Node approved"
+    NODE_DECLINED = "node.declined", "Node declined"
+    FLEET_TOKEN_CREATED = "fleet_token.made", "Fleet token created"
+    FLEET_TOKEN_ROTATED = "fleet_token.rotated", "Fleet token rotated"
+    FLEET_TOKEN_ENDED = "fleet_token.ended", "Fleet token ended"
     DEVICE_MOVED = "device.moved", "Device moved"
     DEVICE_MOVE_WITHDRAWN = "device.move_withdrawn", "Device move withdrawn"
     WINDOWS_ACCEPTED = "windows.accepted", "Quarantined windows accepted"

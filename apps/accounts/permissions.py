@@ -1,5 +1,7 @@
 """Permissions of API callers: each endpoint requires a scope."""
 
+from django.conf import settings
+from django.urls import reverse
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -27,7 +29,16 @@ def require(scope: str) -> type[BasePermission]:
         def has_permission(self, request: Request, view: APIView) -> bool:
             if not request.user:
                 return False
-            if scope not in caller(request).scopes:
+            who = caller(request)
+            if who.node_uuid and not who.scopes:
+                raise Forbidden(
+                    "This node waits for the approval of a manager.",
+                    hint=(
+                        f"A PI or an admin approves it at {settings.SITE_URL}{reverse('node-add')}."
+                    ),
+                    code="waiting_for_approval",
+                )
+            if scope not in who.scopes:
                 raise Forbidden(
                     f"This requires the permission {scope!r}.", hint="Ask an admin of your lab."
                 )

@@ -76,7 +76,7 @@ def rechain(model: Any, lab: Any, change: Change, now: int) -> bool:
 
 
 def _rows(model: Any, lab: Any) -> Any:
-    rows = QuerySet(model).filter(lab_id=lab.pk, sequence__lte=lab.audit_sequence)
+    rows: Any = QuerySet(model).filter(lab_id=lab.pk, sequence__lte=lab.audit_sequence)
     return rows.order_by("sequence").iterator(chunk_size=1000)
 
 

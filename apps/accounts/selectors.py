@@ -1,8 +1,10 @@
 """Reads of accounts."""
 
+from uuid import UUID
+
 from django.db.models import Q, QuerySet
 
-from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, PersonView, Role
+from apps.accounts.choices import SCOPES_OF_ROLE, SERVICE_KINDS, PersonView, Role, TokenKind
 from apps.accounts.models import Lab, Membership, Project, Token, User
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
@@ -66,6 +68,12 @@ def tokens_of(lab: Lab, user: User, role: str) -> QuerySet[Token]:
         if role == Role.ADMIN
         else tokens.filter(Q(user=user) | Q(created_by=user, kind__in=SERVICE_KINDS))
     )
+
+
+def has_node_token(lab: Lab, node_uuid: UUID) -> bool:
+    """Return whether a node has a token that is not revoked."""
+    tokens = Token.objects.filter(lab=lab, node_uuid=node_uuid, kind=TokenKind.NODE)
+    return tokens.filter(revoked_us__isnull=True).exists()
 
 
 def project_by_slug(lab: Lab, slug: str) -> Project | None:

@@ -4,3 +4,6 @@ from django.dispatch import Signal
 
 # Names in the texts of ``lab`` were replaced. Keys that are computed from texts are due again.
 names_replaced = Signal()
+# A revoked token of a node is used. A receiver returns the error that states the reason, or None.
+# Arguments: token.
+node_token_refused = Signal()

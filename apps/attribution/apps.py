@@ -5,4 +5,4 @@ class AttributionConfig(AppConfig):
     name = "apps.attribution"
 
     def ready(self) -> None:
-        from apps.attribution import jobs  # noqa: F401
+        from apps.attribution import jobs, receivers  # noqa: F401

@@ -15,7 +15,7 @@ from apps.accounts.permissions import caller, require
 from apps.carbon.figures.combined import CombinedFigure, answer, group_figures, split_query
 from apps.carbon.figures.embodied import charge_rows
 from apps.carbon.figures.energy import applied_factor, entries, normal, require_subject
-from apps.carbon.figures.figure_query import ENERGY_METRICS, FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import COST, ENERGY_METRICS, FigureQuery, iso_hour
 from apps.carbon.figures.query_parsing import parse_query
 from apps.carbon.figures.visibility import Visibility, visibility_for
 from apps.carbon.serializers import (
@@ -35,6 +35,7 @@ from apps.fleet.selectors import placement_of, zone_at
 from apps.ingest.api import own_node
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
 
+UNITS = {**dict.fromkeys(ENERGY_METRICS, "mJ"), COST: "ucurrency"}
 _QUALITIES: dict[str, type[IntegerChoices]] = {
     "energy_quality": EnergyQuality,
     "share_quality": ShareQuality,
@@ -51,7 +52,12 @@ def _query(request: Request, lab: Lab, also: set[str]) -> FigureQuery:
             field=unknown[0],
             hint=f"Known: {', '.join(sorted(known))}.",
         )
-    query = parse_query(request.query_params.dict(), basis=lab.basis, profile=lab.profile)
+    query = parse_query(
+        request.query_params.dict(),
+        basis=lab.basis,
+        profile=lab.profile,
+        currency=lab.currency,
+    )
     require_subject(lab, query)
     if query.personal:
         visibility_for(lab, caller(request).user).check(query)
@@ -62,11 +68,13 @@ def _figure_response(combined: CombinedFigure) -> dict[str, Any]:
     query = combined.query
     body = {
         "value": combined.value,
-        "unit": "mJ" if query.metric in ENERGY_METRICS else "ug CO2e",
+        "unit": UNITS.get(query.metric, "ug CO2e"),
         "entries": combined.entries,
         "without_factor_mj": combined.without_factor_mj,
         "explain": f"{settings.SITE_URL}{reverse('explain')}?{query.to_query_string()}",
     }
+    if query.metric == COST:
+        body["currency"], body["without_price_mj"] = query.currency, combined.without_price_mj
     if combined.coverage is not None:
         body["assets_known"], body["assets"] = combined.coverage.known, combined.coverage.assets
     return body

@@ -7,7 +7,7 @@ from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.choices import RollupKind, UseKind
-from apps.fleet.models import Node
+from apps.fleet.models import Node, SitePrice
 from apps.ingest.choices import EnergyQuality
 from apps.runs.models import Run
 
@@ -71,10 +71,10 @@ class DeclaredRange(models.Model):
 
 
 class AppliedFactor(models.Model):
-    """Derived: PUE and factor of a node over ``[from_hour, to_hour)``.
+    """Derived: PUE, factor and electricity price of a node over ``[from_hour, to_hour)``.
 
-    Sources are placements, PUE and editions. ``factor`` null: unknown, so the energy has no
-    emissions.
+    Sources are placements, PUE, editions and prices. ``factor`` null: unknown, so the energy has no
+    emissions. ``price`` null: unknown, so it has no cost.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="applied_factors")
@@ -83,6 +83,9 @@ class AppliedFactor(models.Model):
     basis = models.CharField(max_length=16, choices=Basis)
     pue_ppm = models.BigIntegerField()
     factor = models.ForeignKey(EmissionFactor, on_delete=models.PROTECT, null=True, blank=True)
+    price = models.ForeignKey(
+        SitePrice, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         constraints = [
@@ -150,7 +153,8 @@ class StaleSpan(models.Model):
 class UseDay(models.Model):
     """Ledger of a daily rollup.
 
-    Rows are by node, consumer, attribution, kind of use, quality, PUE and factor.
+    Rows are by node, consumer, attribution, kind of use, quality, PUE, factor and price. The cost
+    is in the currency of the price, 0 without one.
     """
 
     day = models.ForeignKey(
@@ -166,6 +170,31 @@ class UseDay(models.Model):
     energy_quality = models.SmallIntegerField(choices=EnergyQuality)
     factor_id = models.BigIntegerField(null=True)
     pue_ppm = models.BigIntegerField(null=True)
+    price_id = models.BigIntegerField(null=True)
+    energy_mj = models.BigIntegerField()
+    facility_energy_mj = models.BigIntegerField()
+    emission_ug = models.BigIntegerField()
+    without_factor_mj = models.BigIntegerField()
+    cost_ucurrency = models.BigIntegerField(default=0)
+    entries = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.day_id}: {self.energy_mj} mJ"
+
+
+class RunTotal(models.Model):
+    """Sums of the use of a run over all daily rollups of its lab, valid or stale.
+
+    Written with the rollups, in their transaction. A reader subtracts the stale days and adds the
+    ledger of all hours without a valid day (apps/carbon/figures/run_table.py). ``run_uuid`` can be
+    of a run that is not registered yet.
+    """
+
+    pk = models.CompositePrimaryKey("lab_id", "run_uuid")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
+    run_uuid = models.UUIDField()
     energy_mj = models.BigIntegerField()
     facility_energy_mj = models.BigIntegerField()
     emission_ug = models.BigIntegerField()
@@ -173,7 +202,7 @@ class UseDay(models.Model):
     entries = models.BigIntegerField()
 
     def __str__(self) -> str:
-        return f"{self.day_id}: {self.energy_mj} mJ"
+        return f"{self.run_uuid}: {self.energy_mj} mJ"
 
 
 class MeterDay(models.Model):

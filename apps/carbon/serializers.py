@@ -7,11 +7,11 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema_field
 from rest_framework import serializers
 
 from apps.carbon.figures.combined import groups_of
-from apps.carbon.figures.figure_query import CONSUMERS, METRICS, QUALITIES
+from apps.carbon.figures.figure_query import CONSUMERS, METRICS, QUALITIES, WASTES
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 
 _DESCRIPTIONS = {
-    "metric": "which figure: energy, emissions of use (emission_ug), "
+    "metric": "which figure: energy, emissions of use (emission_ug), its cost (cost_ucurrency), "
     "embodied carbon of hardware as "
     "spread over use "
     "(embodied_ug) or as bought (embodied_inventory_ug; the two are never added), use and "
@@ -25,8 +25,11 @@ _DESCRIPTIONS = {
     "accounting": "location",
     "basis": "the lab's basis; another is refused",
     "profile": "how activities are read as scopes; the lab's when left out",
+    "currency": "of a cost, as EUR; prices in another one are left out; the lab's when left out",
     "scope": "only what is in one scope or category of the profile",
     "quality": "only energy of one quality",
+    "waste": "only energy that could have been saved: of duplicate runs (confirmed, or open and "
+    "verified), of failed runs that are no duplicates, of idle devices, or any of them",
     "project": "only what was charged to one project; - is: to none",
     "os_user": "only what one OS user used; - is: unknown. Other people's by the lab's policy",
     "program": "only what was used with one program; - is: unknown",
@@ -42,6 +45,7 @@ _ENUMS: dict[str, list[object]] = {
     "metric": list(METRICS),
     "quality": list(QUALITIES),
     "consumer": list(CONSUMERS),
+    "waste": list(WASTES),
     "profile": list(PROFILES),
     "scope": [*sorted({scope for scopes in SCOPES.values() for scope in scopes})],
 }
@@ -84,10 +88,16 @@ class GroupPart(serializers.Serializer[Any]):
 class FigureReply(serializers.Serializer[Any]):
     query = serializers.CharField(help_text="the figure's query: the same string on /explain/")
     value = serializers.IntegerField(help_text="exact")
-    unit = serializers.CharField(help_text="mJ or ug CO2e")
+    unit = serializers.CharField(help_text="mJ, ug CO2e, or ucurrency: millionths of currency")
     entries = serializers.IntegerField(help_text="ledger entries and charges summed")
     without_factor_mj = serializers.IntegerField(
         help_text="energy without an emission factor, not in the value"
+    )
+    currency = serializers.CharField(
+        required=False, help_text="of a cost; empty: the lab has no price"
+    )
+    without_price_mj = serializers.IntegerField(
+        required=False, help_text="of a cost: energy without a price in the currency, not in it"
     )
     explain = serializers.URLField()
     assets_known = serializers.IntegerField(
@@ -117,6 +127,11 @@ class LedgerRow(serializers.Serializer[Any]):
     emission_ug = serializers.IntegerField(allow_null=True)
     pue_ppm = serializers.IntegerField(allow_null=True)
     factor_ug_per_kwh = serializers.IntegerField(allow_null=True)
+    cost_ucurrency = serializers.IntegerField(
+        allow_null=True, help_text="millionths of currency; null: no price is known"
+    )
+    price_ucurrency_per_kwh = serializers.IntegerField(allow_null=True)
+    currency = serializers.CharField(allow_null=True)
 
 
 class ChargeRow(serializers.Serializer[Any]):

@@ -20,7 +20,7 @@ from apps.core.errors import InvalidInput
 from apps.core.intervals import HistoryEntry, changed_span, hull
 from apps.core.jobs import enqueue
 from apps.core.units import END_HOUR, UG_PER_G
-from apps.fleet.selectors import site_facts_of, unlisted_zones
+from apps.fleet.selectors import price_histories, site_facts_of, unlisted_zones
 
 DATA = Path(__file__).parent / "data"
 HOUR_BOUNDS_G = (Decimal(0), Decimal(1500))
@@ -130,12 +130,14 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
     """Derive the lab's applied factors. Return the number of spans. ``now`` None: the current time.
 
     A new edition that changes emissions writes an audit entry with each month before and after.
-    Sources are placements, zones, PUE and current editions. All spans are rebuilt each time
+    Sources are placements, zones, PUE, prices and current editions. All spans are rebuilt each time
     (thousands of rows at most), so that the result does not depend on the order of changes.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)
     places = site_facts_of(lab)
-    after = spans_by_node(places, year_factors(lab, places), places.placements, END_HOUR)
+    after = spans_by_node(
+        places, year_factors(lab, places), places.placements, END_HOUR, price_histories(lab)
+    )
     derived = [
         AppliedFactor(
             node_id=node_id,
@@ -144,6 +146,7 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
             to_hour=span.to_hour,
             pue_ppm=span.pue_ppm,
             factor_id=span.factor_id,
+            price_id=span.price_id,
         )
         for node_id, spans in after.items()
         for span in spans
@@ -166,7 +169,9 @@ def _stored_spans(lab: Lab, rows: Sequence[AppliedFactor]) -> dict[int, list[Spa
     spans: dict[int, list[Span]] = defaultdict(list)
     for row in rows:
         if row.basis == lab.basis:
-            spans[row.node_id].append(Span(row.from_hour, row.to_hour, row.pue_ppm, row.factor_id))
+            spans[row.node_id].append(
+                Span(row.from_hour, row.to_hour, row.pue_ppm, row.factor_id, row.price_id)
+            )
     return spans
 
 
@@ -179,7 +184,7 @@ def _after_pricing(
         histories: dict[int, list[HistoryEntry]] = defaultdict(list)
         for row in rows:
             histories[row.node_id].append(
-                (row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id))
+                (row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id, row.price_id))
             )
         sides.append(histories)
     spans = {

@@ -59,10 +59,12 @@ def second_sum_sql(column: str) -> str:
 class IntPairs:
     """SQL for the entries of a JSON text object with integer keys and values.
 
-    ``join`` follows the table of the column; ``key`` and ``value`` are expressions.
+    ``join`` follows the table of the column; ``left_join`` does too, and keeps rows without
+    entries. ``key`` and ``value`` are expressions.
     """
 
     join: str
+    left_join: str
     key: str
     value: str
 
@@ -72,11 +74,15 @@ def int_pairs_sql(column: str, alias: str) -> IntPairs:
     if connection.vendor == "postgresql":
         return IntPairs(
             f"CROSS JOIN LATERAL json_each_text({column}::json) AS {alias}(key, value)",
+            f"LEFT JOIN LATERAL json_each_text({column}::json) AS {alias}(key, value) ON TRUE",
             f"{alias}.key::bigint",
             f"{alias}.value::bigint",
         )
     return IntPairs(
-        f"JOIN json_each({column}) {alias}", f"CAST({alias}.key AS INTEGER)", f"{alias}.value"
+        f"JOIN json_each({column}) {alias}",
+        f"LEFT JOIN json_each({column}) {alias}",
+        f"CAST({alias}.key AS INTEGER)",
+        f"{alias}.value",
     )
 
 

@@ -5,6 +5,7 @@ numbers in text. Pure.
 import math
 import re
 from typing import Any
+from uuid import UUID
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -31,6 +32,19 @@ def parse_record_number(text: str) -> int | None:
     Up to 18 digits always fit into 64 bits.
     """
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+_UUID_START = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
+
+
+def uuid_range(text: str) -> tuple[UUID, UUID] | None:
+    """Return the first and the last UUID that begin with ``text``, None if it is not the start of
+    one. At least eight digits.
+    """
+    digits = text.replace("-", "")
+    if not _UUID_START.fullmatch(text) or len(digits) > 32:
+        return None
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
 
 
 def replace_unstorable(value: Any) -> Any:

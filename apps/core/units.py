@@ -1,5 +1,5 @@
 """Units as integers: millijoules, micrograms, parts per million, microseconds, whole UTC hours.
-Pure.
+Amounts as text for people. Pure.
 
 - Energy: millijoules (mJ).
 - Emissions: micrograms CO2e (µg).
@@ -7,8 +7,14 @@ Pure.
 - PUE: parts per million (1.0 = 1 000 000).
 - Time: microseconds since 1970 UTC.
 - Hour: number of whole hours since 1970 UTC.
+
+Text is in J, Wh, kWh, MWh, and in g, kg, t: three significant digits, whole numbers from 100 on. An
+amount other than 0 that is below the smallest step of its unit is "< 0.1 Wh", never 0.
 """
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
 MJ_PER_KWH = 3_600_000_000
@@ -79,3 +85,100 @@ def largest_remainder(total: int, weights: list[int]) -> list[int]:
     for i in order[:remainder]:
         parts[i] += 1
     return parts
+
+
+THIN = "\u202f"  # narrow no-break space: between thousands, and before a unit
+MINUS = "−"
+_THOUSANDTH, _HUNDREDTH, _TENTH = Decimal("0.001"), Decimal("0.01"), Decimal("0.1")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit as printed, and how many of the stored integer (mJ, µg, millionths of a currency) make
+    one. ``least``: the smallest number shown in it. ``is_money``: two decimals below 100.
+    """
+
+    name: str
+    divisor: int
+    least: Decimal = _THOUSANDTH
+    is_money: bool = False
+
+
+JOULE = Unit("J", 1000, _TENTH)
+ENERGY = (
+    Unit("Wh", MJ_PER_KWH // 1000, _TENTH),
+    Unit("kWh", MJ_PER_KWH),
+    Unit("MWh", MJ_PER_KWH * 1000),
+)
+MASS = (Unit("g", UG_PER_G, _TENTH), Unit("kg", UG_PER_KG), Unit("t", UG_PER_KG * 1000))
+
+
+def suitable_unit(units: Sequence[Unit], values: Iterable[int], *, column: bool = False) -> Unit:
+    """Return the unit that suits the largest of ``values``: the largest one in which it is 1.00 or
+    more. For a whole ``column``: 10 or more, which suits small rows too. The second for no value.
+    """
+    largest = max((abs(value) for value in values), default=None)
+    if largest is None:
+        return units[1]
+    fitting = [
+        unit
+        for unit in units[1:]
+        if (largest >= unit.divisor * 10 if column else largest * 2000 >= unit.divisor * 1999)
+    ]
+    return fitting[-1] if fitting else units[0]
+
+
+def grouped(number: int) -> str:
+    """Return an integer with a thin space between thousands: 4 212 000."""
+    return f"{MINUS if number < 0 else ''}{abs(number):,}".replace(",", THIN)
+
+
+def significant(value: Decimal, least: Decimal = _THOUSANDTH) -> str:
+    """Return three significant digits, whole numbers from 100 on, and '< 0.001' for values below
+    ``least`` except 0.
+    """
+    size = abs(value)
+    if size == 0:
+        return "0"
+    sign = MINUS if value < 0 else ""
+    if size < least:
+        return f"{(sign and '>') or '<'}{THIN}{sign}{least}"
+    places = max(0, 2 - size.adjusted())
+    rounded = size.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
+    if places and rounded.adjusted() > size.adjusted():  # 9.999 → 10.0, not 10.00
+        rounded = rounded.quantize(Decimal(1).scaleb(-max(0, places - 1)))
+    if rounded >= 100:
+        return sign + grouped(int(rounded.quantize(Decimal(1), rounding=ROUND_HALF_UP)))
+    return f"{sign}{rounded}"
+
+
+def format_value(value: int, unit: Unit) -> str:
+    """Return a stored integer in ``unit``, three significant digits; money to the hundredth."""
+    number = Decimal(value) / unit.divisor
+    if unit.is_money and unit.least <= abs(number):
+        rounded = number.quantize(_HUNDREDTH, rounding=ROUND_HALF_UP)
+        if abs(rounded) < 100:
+            return str(rounded).replace("-", MINUS)
+    return significant(number, unit.least)
+
+
+def money_unit(currency: str) -> Unit:
+    """Return the unit of costs, which are stored in millionths of a currency."""
+    return Unit(currency, 1_000_000, _HUNDREDTH, is_money=True)
+
+
+def amount_text(value: int, units: Sequence[Unit]) -> str:
+    """Return a stored integer in the unit that suits it: '4.21 kWh'."""
+    unit = suitable_unit(units, [value])
+    return f"{format_value(value, unit)} {unit.name}"
+
+
+def window_energy_text(energy_mj: int) -> str:
+    """Return the energy of single windows: in J below 0.1 Wh, where each joule is counted."""
+    small = 0 < abs(energy_mj) < ENERGY[0].least * ENERGY[0].divisor
+    return amount_text(energy_mj, (JOULE,) * 2 if small else ENERGY)
+
+
+def plain_amount(value: int, units: Sequence[Unit]) -> str:
+    """Return the same in ASCII, for terminals."""
+    return amount_text(value, units).replace(THIN, " ").replace(MINUS, "-")

@@ -16,12 +16,15 @@ FULL = 1000  # the width and height of a panel
 BAR_SHARE = 0.7  # of the room between two bars, as the template's bargap
 DASHES = {"dash": "7 5", "dot": "2 4", "dashdot": "7 4 2 4"}
 _STEPS = (1, 2, 5, 10)
+_HATCH_SLOPE, _HATCH_STEP = 2.7, 24  # a panel is about 2.7 times as wide as high
 Trace = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A rectangle in parts per thousand. ``is_hatched``: unknown or idle."""
+    """A rectangle in parts per thousand. ``is_hatched``: unknown or idle. ``outline``: the colour
+    of its edge, '' for none.
+    """
 
     x: float
     y: float
@@ -30,6 +33,23 @@ class Bar:
     fill: str
     opacity: float = 1
     is_hatched: bool = False
+    outline: str = ""
+
+    @property
+    def hatching(self) -> str:
+        """Return the path of the lines of a hatched bar: rising, as far apart in every bar."""
+        right, bottom = self.x + self.width, self.y + self.height
+        first = math.ceil((self.y + _HATCH_SLOPE * self.x) / _HATCH_STEP)
+        last = math.floor((bottom + _HATCH_SLOPE * right) / _HATCH_STEP)
+        parts = []
+        for number in range(first, last + 1):
+            level = number * _HATCH_STEP  # y + slope × x of the points of a line
+            left_x = max(self.x, (level - bottom) / _HATCH_SLOPE)
+            right_x = min(right, (level - self.y) / _HATCH_SLOPE)
+            if left_x < right_x:
+                left_y, right_y = (level - _HATCH_SLOPE * at for at in (left_x, right_x))
+                parts.append(f"M{left_x:.1f} {left_y:.1f}L{right_x:.1f} {right_y:.1f}")
+        return "".join(parts)
 
 
 @dataclass(frozen=True)
@@ -249,6 +269,7 @@ def _bar(trace: Trace, across: tuple[float, float], along: tuple[float, float]) 
         fill=pattern.get("fgcolor", "") if pattern.get("shape") == "/" else marker["color"],
         opacity=marker.get("opacity", 1),
         is_hatched=pattern.get("shape") == "/",
+        outline=marker["line"]["color"] if marker.get("line", {}).get("width") else "",
     )
 
 

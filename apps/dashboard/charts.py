@@ -20,15 +20,15 @@ UNKNOWN = "#8b918d"
 ACCENT = "#159187"
 SERIES = {
     "s1": "#0072b2",
-    "s2": "#e69f00",
-    "s3": "#009e73",
-    "s4": "#cc79a7",
-    "s5": "#56b4e9",
-    "s6": "#d55e00",
-    "s-idle": "#8d938f",
-    "s-overhead": "#b0aa9a",
-    "s-unattributed": "#9c6ade",
-    "s-more": "#cfcfc7",
+    "s2": "#009e73",
+    "s3": "#cc79a7",
+    "s4": "#56b4e9",
+    "s5": "#d55e00",
+    "s6": "#6a51a3",
+    "s-idle": "#e69f00",
+    "s-overhead": "#a8ada9",
+    "s-unattributed": "rgba(0,0,0,0)",
+    "s-more": "#7fb3aa",
     "s-held": "#b0aa9a",
     "s-off": "#a9b7c4",
     "s-lost": "#8c5f4d",
@@ -48,6 +48,19 @@ MARKS: Mapping[str, dict[str, Any]] = {
     "MODELLED": {"opacity": 0.5},
     "DECLARED": {"opacity": 0.5},
     "SPREAD": {},
+}
+# Colours with a mark of their own: idle is hatched, unattributed an outline.
+COLOUR_MARKS: Mapping[str, dict[str, Any]] = {
+    "s-idle": {
+        "pattern": {
+            "shape": "/",
+            "size": 6,
+            "solidity": 0.5,
+            "fgcolor": "#e69f00",
+            "bgcolor": "rgba(230,159,0,0.22)",
+        }
+    },
+    "s-unattributed": {"line": {"width": 1.5, "color": GREY}},
 }
 _VALUE = "%{y:.3~g}"
 _LABEL_LENGTH, _LABEL_GAP_PX, _LABEL_PX = (
@@ -222,7 +235,12 @@ def stacked(
             y=list(part.values),
             name=label(part.name),
             meta=part.href,
-            marker={"color": SERIES[part.colour], "line": {"width": 0}, **MARKS[part.quality]},
+            marker={
+                "color": SERIES[part.colour],
+                "line": {"width": 0},
+                **MARKS[part.quality],
+                **COLOUR_MARKS.get(part.colour, {}),
+            },
             customdata=[escape(text) for text in full_labels],
             hovertemplate=(
                 f"%{{customdata}}<br>%{{fullData.name}} ({part.quality.lower()}): {_VALUE} "

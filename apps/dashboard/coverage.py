@@ -19,7 +19,8 @@ class DeviceTime:
     """Device time of a period, µs: measured (counter, sampled), estimated (modelled, declared),
     expected.
 
-    ``first_us`` and ``last_us`` bound all that was ever measured of the device.
+    ``first_us`` and ``last_us`` bound all that was ever measured of the device. ``retired_us``:
+    when its node was retired; nothing is expected from then on.
     """
 
     device_id: int
@@ -29,6 +30,7 @@ class DeviceTime:
     measured_us: int
     estimated_us: int
     expected_us: int
+    retired_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,16 @@ class TimeShares:
         return self.measured_us + self.estimated_us + self.unknown_us
 
 
-def _expected(first_us: int, last_us: int, from_us: int, to_us: int, now: int) -> int:
+def _expected(
+    first_us: int, last_us: int, retired_us: int | None, from_us: int, to_us: int, now: int
+) -> int:
     """Return the µs of ``[from_us, to_us)`` in which data of a device is expected: from its first
-    window on.
+    window on, until its node is retired.
 
     What was measured a moment ago is still on its way: two minutes are not called unknown.
     """
+    if retired_us is not None:
+        to_us = min(to_us, retired_us)
     until = to_us if to_us < now or now - last_us > _STILL_ON_ITS_WAY_US else last_us
     return max(0, min(until, to_us) - max(from_us, first_us))
 
@@ -58,9 +64,10 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
     """Return the device time of every metered device that ever sent a window. One query."""
     before, source, params = cover_source(lab, from_hour, to_hour)
     rows = fetch_rows(
-        f"{before} SELECT d.id, d.node_id, t.measured_us, t.estimated_us, "
+        f"{before} SELECT d.id, d.node_id, n.retired_us, t.measured_us, t.estimated_us, "
         f"{first_window_us_sql('d.id')} AS first_us, {last_window_us_sql('d.id')} AS last_us "
-        "FROM fleet_device d LEFT JOIN (SELECT device_id, SUM(measured_us) AS measured_us, "
+        "FROM fleet_device d JOIN fleet_node n ON n.id = d.node_id "
+        "LEFT JOIN (SELECT device_id, SUM(measured_us) AS measured_us, "
         f"SUM(estimated_us) AS estimated_us FROM ({source}) q GROUP BY device_id"
         f") t ON t.device_id = d.id WHERE d.lab_id = %s AND {_METERED} ORDER BY d.id",
         [*params, lab.pk],
@@ -72,7 +79,8 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
             continue
         measured, estimated = as_int(row["measured_us"]), as_int(row["estimated_us"])
         expected = max(
-            measured + estimated, _expected(row["first_us"], row["last_us"], from_us, to_us, now)
+            measured + estimated,
+            _expected(row["first_us"], row["last_us"], row["retired_us"], from_us, to_us, now),
         )
         times.append(
             DeviceTime(
@@ -83,6 +91,7 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
                 measured,
                 estimated,
                 expected,
+                row["retired_us"],
             )
         )
     return times
@@ -126,7 +135,10 @@ def covered_by_day(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
 def expected_between(times: Iterable[DeviceTime], from_hour: int, to_hour: int, now: int) -> int:
     """Return the device time expected in ``[from_hour, to_hour)``, µs."""
     from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
-    return sum(_expected(time.first_us, time.last_us, from_us, to_us, now) for time in times)
+    return sum(
+        _expected(time.first_us, time.last_us, time.retired_us, from_us, to_us, now)
+        for time in times
+    )
 
 
 @dataclass(frozen=True)

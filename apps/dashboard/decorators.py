@@ -1,6 +1,7 @@
 """Access to pages: sign-in, the lab of a session, HTTP methods, and pages for expected errors."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
@@ -152,6 +153,19 @@ def public(*methods: str) -> Callable[[View], View]:
         return wrapped
 
     return decorate
+
+
+def framed(view: View) -> View:
+    """Decorate a page that is not of a lab: a person with a lab sees it with the navigation."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if request.user.is_authenticated:
+            with suppress(Forbidden):  # without a lab
+                visitor_of(request)
+        return view(request, *args, **kwargs)
+
+    return wrapped
 
 
 def or_not_found(record: Any, noun: str, listing: str) -> Any:

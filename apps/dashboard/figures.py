@@ -7,23 +7,25 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
+from apps.accounts.models import Lab
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure
-from apps.carbon.figures.figure_query import HARDWARE_METRICS, HARDWARE_OF, FigureQuery
+from apps.carbon.figures.figure_query import COST, HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
 from apps.dashboard.formatting import (
     KG,
-    STORED,
     Unit,
     exact,
     format_value,
     grouped,
     percent,
+    stored_unit,
     unit_for,
 )
 
 NO_FACTOR = "no factor: choose a zone"
 NO_HARDWARE = "unknown: no figure for this hardware"
+NO_PRICE = "no price: record that of the site"
 NO_PUE = "PUE unknown: place the node at a site"
 
 
@@ -55,12 +57,11 @@ class Quantity:
         if self.missing:
             if self.missing == NO_HARDWARE:
                 return "The hardware is known, what it emitted when it was made is not"
-            return (
-                "The energy is known, its "
-                f"{'PUE' if self.missing == NO_PUE else 'emission factor'} is not"
-            )
+            unknown = {NO_PUE: "PUE", NO_PRICE: "price"}.get(self.missing, "emission factor")
+            return f"The energy is known, its {unknown} is not"
         lacking = dict.fromkeys(HARDWARE_METRICS, "hardware without a figure")
         lacking |= dict.fromkeys(HARDWARE_OF, "use or hardware without a figure")
+        lacking[COST] = "energy without a price in this currency"
         more = (
             f", and some {lacking.get(self.query.metric, 'energy without an emission factor')}"
             if self.at_least
@@ -77,21 +78,36 @@ class Quantity:
 def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Quantity:
     """Return the quantity of ``query`` from a figure, in ``unit`` (default: a suitable one)."""
     value = figure.value(query.metric)
-    unit = unit or unit_for(query.metric, [value])
+    unit = unit or unit_for(query.metric, [value], currency=query.currency)
     missing = ""
     if query.metric == "emission_ug" and figure.without_factor_mj and not value:
         missing = NO_FACTOR
     elif query.metric == "facility_energy_mj" and figure.energy_mj and not value:
         missing = NO_PUE
+    elif query.metric == COST and figure.energy_mj and not _is_priced(query, figure):
+        missing = NO_PRICE
+    lacking_mj = {"emission_ug": figure.without_factor_mj, COST: figure.without_price_mj}
     return Quantity(
         query=query,
         value=value,
         number=format_value(value, unit),
         unit=unit.name,
-        exact=exact(value, query.metric),
+        exact=exact(value, query.metric, query.currency),
         missing=missing,
-        at_least=query.metric == "emission_ug" and bool(figure.without_factor_mj) and not missing,
+        at_least=bool(lacking_mj.get(query.metric)) and not missing,
     )
+
+
+def _is_priced(query: FigureQuery, figure: Figure) -> bool:
+    """Return whether some of the energy has a price. A price of 0 is one."""
+    return bool(query.currency) and figure.without_price_mj != figure.energy_mj
+
+
+def cost_quantity(lab: Lab, query: FigureQuery, figure: Figure) -> Quantity | None:
+    """Return the cost of a figure in the lab's currency, None for a lab without any price."""
+    if not lab.currency:
+        return None
+    return quantity(query.replace(metric=COST, currency=lab.currency), figure)
 
 
 def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quantity:
@@ -117,7 +133,7 @@ def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quant
         value=value,
         number=format_value(value, unit),
         unit=unit.name,
-        exact=exact(value, query.metric),
+        exact=exact(value, query.metric, query.currency),
         missing=missing,
         at_least=(unknown or bool(combined.without_factor_mj)) and not missing,
     )
@@ -131,13 +147,13 @@ def entered_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quan
 
 def amount_quantity(query: FigureQuery, value: int, unit: Unit | None = None) -> Quantity:
     """Return a row of a total. Unknown parts are shown with the total only."""
-    unit = unit or unit_for(query.metric, [value])
+    unit = unit or unit_for(query.metric, [value], currency=query.currency)
     return Quantity(
         query=query,
         value=value,
         number=format_value(value, unit),
         unit=unit.name,
-        exact=exact(value, query.metric),
+        exact=exact(value, query.metric, query.currency),
     )
 
 
@@ -147,14 +163,16 @@ def exact_quantity(query: FigureQuery, value: int) -> Quantity:
         query=query,
         value=value,
         number=grouped(value),
-        unit=STORED[query.metric],
-        exact=exact(value, query.metric),
+        unit=stored_unit(query.metric, query.currency),
+        exact=exact(value, query.metric, query.currency),
     )
 
 
 def percent_quantity(query: FigureQuery, part: int, whole: int) -> Quantity:
     """Return a percentage as a figure: its query and integer are the numerator's."""
-    exact_text = f"{exact(part, query.metric)} of {exact(whole, query.metric)}"
+    exact_text = " of ".join(
+        exact(amount, query.metric, query.currency) for amount in (part, whole)
+    )
     return Quantity(
         query=query, value=part, number=percent(part, whole), unit="%", exact=exact_text
     )
@@ -197,14 +215,7 @@ def energy_and_emissions(
 
 def total(figures: Iterable[Figure]) -> Figure:
     """Return the sum of figures, exactly."""
-    all_figures = list(figures)
-    return Figure(
-        energy_mj=sum(part.energy_mj for part in all_figures),
-        facility_energy_mj=sum(part.facility_energy_mj for part in all_figures),
-        emission_ug=sum(part.emission_ug for part in all_figures),
-        without_factor_mj=sum(part.without_factor_mj for part in all_figures),
-        entries=sum(part.entries for part in all_figures),
-    )
+    return sum(figures, Figure())
 
 
 @dataclass(frozen=True)

@@ -1,80 +1,60 @@
 """Text of numbers, units and uncertainties on pages. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from math import isqrt
 
-from apps.carbon.figures.figure_query import ENERGY_METRICS, METRICS
+from apps.carbon.figures.figure_query import COST, ENERGY_METRICS
 from apps.carbon.meter_errors import METER_ERROR_PPM
-from apps.core.units import MJ_PER_KWH, PPM, UG_PER_G, UG_PER_KG
-
-THIN = "\u202f"  # narrow no-break space: between thousands, and before a unit
-MINUS = "−"
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit as printed, and how many of the stored integer (mJ or µg) make one."""
-
-    name: str
-    divisor: int
-
-
-ENERGY = (
-    Unit("mWh", MJ_PER_KWH // 1_000_000),
-    Unit("Wh", MJ_PER_KWH // 1000),
-    Unit("kWh", MJ_PER_KWH),
-    Unit("MWh", MJ_PER_KWH * 1000),
+from apps.core.units import (
+    ENERGY,
+    MASS,
+    MINUS,
+    PPM,
+    THIN,
+    UG_PER_G,
+    Unit,
+    amount_text,
+    format_value,
+    grouped,
+    money_unit,
+    significant,
+    suitable_unit,
 )
-KG = Unit("kg CO₂e", UG_PER_KG)
-EMISSION = (
-    Unit("mg CO₂e", UG_PER_G // 1000),
-    Unit("g CO₂e", UG_PER_G),
-    KG,
-    Unit("t CO₂e", UG_PER_KG * 1000),
-)
-STORED = {metric: "mJ" if metric in ENERGY_METRICS else "µg CO₂e" for metric in METRICS}
+
+__all__ = ["ENERGY", "THIN", "Unit", "format_value", "grouped", "significant"]  # for pages
+
+EMISSION = tuple(replace(unit, name=f"{unit.name} CO₂e") for unit in MASS)
+KG = EMISSION[1]
 
 
-def unit_for(metric: str, values: Iterable[int], *, column: bool = False) -> Unit:
+def stored_unit(metric: str, currency: str = "") -> str:
+    """Return the unit of the stored integers of a metric."""
+    if metric == COST:
+        return f"millionths of {currency}"
+    return "mJ" if metric in ENERGY_METRICS else "µg CO₂e"
+
+
+def units_of(metric: str) -> tuple[Unit, ...]:
+    """Return the units of a metric, smallest first."""
+    return ENERGY if metric in ENERGY_METRICS else EMISSION
+
+
+def unit_for(
+    metric: str, values: Iterable[int], *, column: bool = False, currency: str = ""
+) -> Unit:
     """Return a unit that suits the largest of ``values``. For a whole ``column``: a smaller one,
-    which suits small rows too. kWh or kg for no value.
+    which suits small rows too. kWh or kg for no value. A cost is in its ``currency``.
     """
-    units = ENERGY if metric in ENERGY_METRICS else EMISSION
-    largest = max((abs(value) for value in values), default=units[2].divisor * 10)
-    step = 10 if column else 1
-    fitting = [unit for unit in units[1:] if largest >= unit.divisor * step]
-    return fitting[-1] if fitting else units[0]
+    if metric == COST:
+        return money_unit(currency)
+    return suitable_unit(units_of(metric), values, column=column)
 
 
-def grouped(number: int) -> str:
-    """Return an integer with a thin space between thousands: 4 212 000."""
-    return f"{MINUS if number < 0 else ''}{abs(number):,}".replace(",", THIN)
-
-
-def significant(value: Decimal) -> str:
-    """Return three significant digits, whole numbers from 100 on, and '<0.001' for smaller
-    values except 0.
-    """
-    size = abs(value)
-    if size == 0:
-        return "0"
-    sign = MINUS if value < 0 else ""
-    if size < Decimal("0.001"):
-        return f"{sign}<{THIN}0.001" if not sign else f">{THIN}{MINUS}0.001"
-    places = max(0, 2 - size.adjusted())
-    rounded = size.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)
-    if places and rounded.adjusted() > size.adjusted():  # 9.999 → 10.0, not 10.00
-        rounded = rounded.quantize(Decimal(1).scaleb(-max(0, places - 1)))
-    if rounded >= 100:
-        return sign + grouped(int(rounded.quantize(Decimal(1), rounding=ROUND_HALF_UP)))
-    return f"{sign}{rounded}"
-
-
-def format_value(value: int, unit: Unit) -> str:
-    """Return a stored integer in ``unit``, three significant digits."""
-    return significant(Decimal(value) / unit.divisor)
+def figure_text(metric: str, value: int) -> str:
+    """Return a figure as text in the unit that suits it: '4.21 kWh', '1.39 kg CO₂e'."""
+    return amount_text(value, units_of(metric))
 
 
 BYTES = tuple(
@@ -98,9 +78,9 @@ def format_size(number: int, unit: Unit) -> str:
     return grouped(number) if unit.divisor == 1 else format_value(number, unit)
 
 
-def exact(value: int, metric: str) -> str:
+def exact(value: int, metric: str, currency: str = "") -> str:
     """Return the stored integer with its unit, for tooltips."""
-    return f"{grouped(value)} {STORED[metric]}"
+    return f"{grouped(value)} {stored_unit(metric, currency)}"
 
 
 def share(part: float) -> str:

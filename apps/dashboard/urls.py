@@ -17,4 +17,7 @@ urlpatterns = [
     path("", include("apps.dashboard.settings.urls")),
     path("", include("apps.dashboard.trackers.urls")),
     path("", include("apps.dashboard.setup.urls")),
+    path("", include("apps.dashboard.search.urls")),
+    path("", include("apps.dashboard.help.urls")),
+    path("", include("apps.dashboard.api_reference.urls")),
 ]

@@ -6,17 +6,18 @@ from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.throttling import SimpleRateThrottle
+from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 from rest_framework.views import APIView
 
-from apps.accounts.choices import CodePurpose, SignInMethod
+from apps.accounts.choices import FLEET_KIND, CodePurpose, SignInMethod
+from apps.accounts.credentials import parse_token
 from apps.accounts.services.labs import issue_user_token, spend_code
 from apps.accounts.services.sign_ins import record_failed_sign_in
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.fleet.services import enrol_node
+from apps.fleet.services import PREFIX, enrol_node, enrol_with_fleet_token
 
 
 class CodeThrottle(SimpleRateThrottle):
@@ -29,8 +30,22 @@ class CodeThrottle(SimpleRateThrottle):
         return f"codes:{self.get_ident(request)}"
 
 
+class FleetThrottle(SimpleRateThrottle):
+    """Nodes of a cluster share one address and start together. A well-formed fleet token has 256
+    random bits, so it is not counted as a guess of a code.
+    """
+
+    scope = "fleet"
+    rate = "600/min"
+
+    def get_cache_key(self, request: Request, view: APIView) -> str:
+        return f"fleet:{self.get_ident(request)}"
+
+
 class EnrolBody(StrictSerializer):
-    code = serializers.CharField(max_length=64)
+    code = serializers.CharField(
+        max_length=80, help_text="a one-time code, or a fleet token (`lc_fleet_…`)"
+    )
     node = serializers.UUIDField()
     hostname = serializers.CharField(max_length=255)
     facts = serializers.DictField(required=False, default=dict)
@@ -52,7 +67,13 @@ class LoginBody(StrictSerializer):
 class EnrolView(APIView):
     authentication_classes = ()
     permission_classes = ()
-    throttle_classes = (CodeThrottle,)
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """Count requests with the form of a fleet token apart from one-time codes."""
+        body = self.request.data if self.request.method == "POST" else None
+        code = body.get("code") if isinstance(body, dict) else None
+        parts = parse_token(code) if isinstance(code, str) else None
+        return [FleetThrottle() if parts and parts.kind == FLEET_KIND else CodeThrottle()]
 
     @extend_schema(
         request=EnrolBody,
@@ -62,16 +83,41 @@ class EnrolView(APIView):
                 "token": serializers.CharField(),
                 "node": serializers.UUIDField(),
                 "lab": serializers.CharField(),
+                "waiting": serializers.BooleanField(
+                    help_text=(
+                        "whether the node waits for the approval of a manager; until then its "
+                        "token has no permission"
+                    )
+                ),
             },
         ),
     )
     def post(self, request: Request) -> Response:
-        """Exchange a one-time enrolment code for the token of a node. The token is returned only
-        once.
+        """Exchange a one-time enrolment code, or one use of a fleet token, for the token of a
+        node. The token is returned only once.
+
+        A fleet token enrols new UUIDs only: a known one is 409 with the code `known_node`.
         """
         body = EnrolBody(data=request.data)
         body.is_valid(raise_exception=True)
         data = body.validated_data
+        if data["code"].strip().startswith(PREFIX):
+            enrolled = enrol_with_fleet_token(
+                text=data["code"].strip(),
+                uuid=data["node"],
+                hostname=data["hostname"],
+                facts=data["facts"],
+                now=now_us(),
+            )
+            return Response(
+                {
+                    "token": enrolled.token,
+                    "node": str(enrolled.node_uuid),
+                    "lab": enrolled.lab.slug,
+                    "waiting": enrolled.is_waiting,
+                },
+                status=201,
+            )
         node, token = enrol_node(
             code=data["code"],
             uuid=data["node"],
@@ -79,7 +125,10 @@ class EnrolView(APIView):
             facts=data["facts"],
             now=now_us(),
         )
-        return Response({"token": token, "node": str(node.uuid), "lab": node.lab.slug}, status=201)
+        return Response(
+            {"token": token, "node": str(node.uuid), "lab": node.lab.slug, "waiting": False},
+            status=201,
+        )
 
 
 class LoginView(APIView):

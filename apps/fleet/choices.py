@@ -50,3 +50,11 @@ STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VES VND 
 XPF YER ZAR ZMW ZWG
 """
 CURRENCIES = frozenset(_CODES.split())
+
+
+class EnrolmentState(TextChoices):
+    """State of a node that came with a fleet token."""
+
+    WAITING = "waiting", "Waiting for approval"
+    ENROLLED = "enrolled", "Enrolled"
+    DECLINED = "declined", "Declined"

@@ -51,6 +51,12 @@ def value_at(history: Sequence[tuple[int, T]], hour: int) -> T | None:
     return None
 
 
+def started_value_at(history: Sequence[tuple[int, T]], hour: int) -> T | None:
+    """Return the value in ``hour`` of a history that is unknown before its first value."""
+    begun = [(start, value) for start, value in history if start <= hour]
+    return value_at(begun, hour)
+
+
 @dataclass(frozen=True)
 class SiteFacts:
     """Dated facts of a lab as (from_hour, value): site ids by node id, zones and PUE (ppm) by

@@ -1,10 +1,10 @@
 """Sites, nodes, devices and dated facts. Dated facts take effect at whole UTC hours."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
-from apps.accounts.models import Lab, OneTimeCode, User
-from apps.fleet.choices import Control, DeviceKind, SiteKind
+from apps.accounts.models import Lab, OneTimeCode, Project, Token, User
+from apps.fleet.choices import Control, DeviceKind, EnrolmentState, SiteKind
 
 
 class Site(models.Model):
@@ -124,15 +124,20 @@ class SitePrice(DatedFact):
 class Node(models.Model):
     """A machine with a collector. ``static_power_mw``: power outside the device meters, null if
     unknown.
+
+    ``hostname``: as the collector reports it. ``display_name``: given by a person, '' for none.
+    ``retired_us``: since when the node is not used any more; its history stays.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="nodes")
     uuid = models.UUIDField(unique=True)
     hostname = models.CharField(max_length=255)
+    display_name = models.CharField(max_length=100, blank=True, default="")
     static_power_mw = models.BigIntegerField(null=True, blank=True)
     virtual = models.BooleanField(default=False)
     facts = models.JSONField(default=dict, blank=True)
     enrolled_us = models.BigIntegerField()
+    retired_us = models.BigIntegerField(null=True, blank=True)
     last_push_us = models.BigIntegerField(null=True, blank=True)
     skew_us = models.BigIntegerField(null=True, blank=True)
     health = models.JSONField(default=dict, blank=True)
@@ -146,7 +151,12 @@ class Node(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.hostname
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """Return the name for pages and messages."""
+        return self.display_name or self.hostname
 
 
 class Placement(DatedFact):
@@ -200,3 +210,95 @@ class Device(models.Model):
 
     def __str__(self) -> str:
         return self.name or self.key
+
+
+class FleetToken(models.Model):
+    """A token that enrols new nodes at a site, a limited number of times. It can do nothing else.
+
+    Stored as a keyed digest. ``project``: the nodes of the token get a rule for it.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="fleet_tokens")
+    public_id = models.CharField(max_length=8, unique=True)
+    digest = models.CharField(max_length=64)
+    pepper = models.PositiveSmallIntegerField()
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="+")
+    project = models.ForeignKey(
+        Project, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    needs_approval = models.BooleanField(default=False)
+    max_uses = models.PositiveIntegerField()
+    uses_left = models.PositiveIntegerField()
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_us = models.BigIntegerField()
+    expires_us = models.BigIntegerField()
+    revoked_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(uses_left__lte=F("max_uses")), name="fleet_token_uses_bounded"
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_us__gt=F("created_us")),
+                name="fleet_token_ends_after_it_begins",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"fleet token {self.public_id}"
+
+
+class FleetEnrolment(models.Model):
+    """A node that a fleet token enrolled, or that waits for approval, one row per UUID.
+
+    ``node_token``: the token that the node received. It has no permission until the approval.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    fleet_token = models.ForeignKey(FleetToken, on_delete=models.CASCADE, related_name="enrolments")
+    node_uuid = models.UUIDField()
+    hostname = models.CharField(max_length=255)
+    facts = models.JSONField(default=dict, blank=True)
+    state = models.CharField(max_length=16, choices=EnrolmentState)
+    created_us = models.BigIntegerField()
+    node_token = models.ForeignKey(Token, on_delete=models.SET_NULL, null=True, related_name="+")
+    decided_us = models.BigIntegerField(null=True, blank=True)
+    decided_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lab", "node_uuid"], name="fleet_enrolment_once_per_node"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hostname}: {self.state}"
+
+
+class RefusedEnrolment(models.Model):
+    """A known UUID that was presented with a fleet token, until a manager decides, one row per
+    UUID. ``allowed_until_us``: it may be enrolled again once until then.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    fleet_token = models.ForeignKey(FleetToken, on_delete=models.CASCADE, related_name="+")
+    node_uuid = models.UUIDField()
+    hostname = models.CharField(max_length=255)
+    attempts = models.PositiveIntegerField(default=1)
+    created_us = models.BigIntegerField()
+    last_us = models.BigIntegerField()
+    allowed_until_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lab", "node_uuid"], name="refused_enrolment_once_per_node"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hostname}: refused"

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 
 from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
@@ -51,25 +51,51 @@ def measured_nodes(lab: Lab) -> QuerySet[Node]:
     return watched.exclude(facts__has_key=TRACKER).order_by("hostname", "id")
 
 
+def nodes_in_use(lab: Lab) -> QuerySet[Node]:
+    """Return the measured nodes that are not retired."""
+    return measured_nodes(lab).filter(retired_us__isnull=True)
+
+
 def silent_nodes(lab: Lab, now: int) -> QuerySet[Node]:
-    """Return the nodes without an upload for 15 minutes."""
-    return measured_nodes(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
+    """Return the nodes in use without an upload for 15 minutes."""
+    return nodes_in_use(lab).filter(last_push_us__lt=now - SILENT_AFTER_US)
 
 
-def count_nodes(lab: Lab, now: int) -> tuple[int, int]:
-    """Return the number of measured nodes, and of those without an upload for 15 minutes. One
-    query.
-    """
-    counts = measured_nodes(lab).aggregate(
-        measured=Count("pk"),
-        silent=Count("pk", filter=Q(last_push_us__lt=now - SILENT_AFTER_US)),
-    )
-    return counts["measured"], counts["silent"]
+@dataclass(frozen=True)
+class NodeStatus:
+    """What the overview needs to know of a node. ``static_power_mw`` None: nobody entered it."""
+
+    uuid: UUID
+    hostname: str
+    display_name: str
+    enrolled_us: int
+    last_push_us: int | None
+    static_power_mw: int | None
+    virtual: bool
+
+    @property
+    def name(self) -> str:
+        """Return the name for pages and messages."""
+        return self.display_name or self.hostname
+
+    def is_silent(self, now: int) -> bool:
+        """Return whether the node stopped uploading for 15 minutes."""
+        return self.last_push_us is not None and self.last_push_us < now - SILENT_AFTER_US
+
+    def is_waiting(self, now: int) -> bool:
+        """Return whether 15 minutes passed without an upload, or without a first one."""
+        return (self.last_push_us or self.enrolled_us) < now - SILENT_AFTER_US
+
+
+def node_statuses(lab: Lab) -> list[NodeStatus]:
+    """Return the status of each node in use, by host name. One query."""
+    names = [field.name for field in fields(NodeStatus)]
+    return [NodeStatus(*row) for row in nodes_in_use(lab).values_list(*names)]
 
 
 def nodes_with_device_problems(lab: Lab) -> QuerySet[Node]:
-    """Return the nodes whose collector reports a problem with a device."""
-    return measured_nodes(lab).filter(health__devices__0__isnull=False)
+    """Return the nodes in use whose collector reports a problem with a device."""
+    return nodes_in_use(lab).filter(health__devices__0__isnull=False)
 
 
 def sites_of(lab: Lab) -> QuerySet[Site]:
@@ -191,6 +217,16 @@ def site_facts_of(lab: Lab) -> SiteFacts:
         "site_id", "from_hour", "pue_ppm"
     )
     return SiteFacts(_grouped(placements), _grouped(zones), _grouped(pues))
+
+
+def active_prices(lab: Lab) -> QuerySet[SitePrice]:
+    """Return the prices of the lab's sites that are not withdrawn."""
+    return SitePrice.objects.filter(ACTIVE, site__lab=lab)
+
+
+def price_histories(lab: Lab) -> dict[int, list[tuple[int, int]]]:
+    """Return {site id: (from hour, id of the price)}, oldest first. One query."""
+    return _grouped(active_prices(lab).values_list("site_id", "from_hour", "pk"))
 
 
 def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]]]:

@@ -18,6 +18,7 @@ from apps.core.errors import Forbidden
 from apps.core.request_body import BatchParser
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of
+from apps.fleet.services.retirement import retired_error
 from apps.ingest.parsing import parse_batch
 from apps.ingest.selectors import last_batch_us
 from apps.ingest.services import accept_batch
@@ -31,6 +32,8 @@ def own_node(who: Caller) -> Node:
             "Only the token of a node can upload energy.",
             hint=f"Run `labcarbon-collect enrol {settings.SITE_URL}` on the machine.",
         )
+    if node.retired_us is not None:  # a process that has not noticed yet that the token ended
+        raise retired_error(node)
     return node
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from apps.core.units import ENERGY, MASS, plain_amount
 from apps.preflight.choices import Certainty, Verdict
 
 _OPENING = {
@@ -23,23 +24,6 @@ _POSSIBLE = {
     Verdict.NEAR: "Nearly this may have been done already",
     Verdict.REPLICATE: "This may have been done with another seed",
 }
-_SCALES = {
-    "mJ": ((3_600_000_000_000, "MWh"), (3_600_000_000, "kWh"), (3_600_000, "Wh"), (3_600, "mWh")),
-    "ug": ((10**12, "t"), (10**9, "kg"), (10**6, "g"), (10**3, "mg")),
-}
-
-
-def amount(value: int, unit: str) -> str:
-    """Return mJ or µg in three significant digits and a fitting unit (kWh, kg …)."""
-    size, name = next(
-        (scale for scale in _SCALES[unit] if abs(value) >= scale[0]), _SCALES[unit][-1]
-    )
-    return f"{_three(value / size)} {name}"
-
-
-def _three(number: float) -> str:
-    text = f"{number:.3g}"
-    return f"{number:.0f}" if "e" in text else text
 
 
 def opening(verdict: Verdict, certainty: Certainty, unseeded: bool) -> str:
@@ -87,11 +71,11 @@ def message(
     """Return one sentence about the first match, without unknown facts."""
     facts = [f"{who}, {day}, {state}"]
     if energy_mj is not None:
-        facts.append(amount(energy_mj, "mJ"))
+        facts.append(plain_amount(energy_mj, ENERGY))
     elif not is_counted:
         facts.append("energy not counted yet")
     if emission_ug is not None:
-        facts.append(f"{amount(emission_ug, 'ug')} CO2e")
+        facts.append(f"{plain_amount(emission_ug, MASS)} CO2e")
     if metric is not None:
         facts.append(f"{metric[0]} {metric[1]:.4g}")
     text = f"{start}: {', '.join(facts)}."

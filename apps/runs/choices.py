@@ -95,3 +95,12 @@ class EnergyState(TextChoices):
     COUNTED = "counted", "Counted"
     NOT_COUNTED_YET = "not_counted_yet", "Not counted yet"
     NOT_MEASURED = "not_measured", "Not measured"
+
+
+class Act(TextChoices):
+    """Audit actions of runs."""
+
+    TAGS_CHANGED = "run.tags_changed", "Tags of a run changed"
+    COMMENT_DELETED = "run.comment_deleted", "Comment on a run deleted"
+    VIEW_SAVED = "run_view.saved", "View of the lab saved"
+    VIEW_DELETED = "run_view.deleted", "View of the lab deleted"

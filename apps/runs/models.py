@@ -314,3 +314,49 @@ class RefusedMessage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.verb} {self.run_uuid}"
+
+
+class SavedView(models.Model):
+    """A named view of the list of runs: the query of its address, without defaults.
+
+    ``owner`` null: of the lab. The default view of a person, else of the lab, opens with the list.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="run_views")
+    owner = models.ForeignKey(
+        User, on_delete=models.CASCADE, null=True, blank=True, related_name="run_views"
+    )
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=2000, blank=True)
+    is_default = models.BooleanField(default=False)
+    created_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lab", "owner", "name"], name="run_view_name_once", nulls_distinct=False
+            ),
+            models.UniqueConstraint(
+                fields=["lab", "owner"],
+                name="run_view_default_once",
+                condition=models.Q(is_default=True),
+                nulls_distinct=False,
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RunComment(models.Model):
+    """A comment of a person on a run."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="comments")
+    author = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    text = models.TextField()
+    created_us = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return self.text[:60]

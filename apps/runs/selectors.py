@@ -10,6 +10,7 @@ from django.db.models.fields.json import KeyTransform
 from apps.accounts.models import Lab
 from apps.accounts.selectors import require_project
 from apps.core.sql import fetch_rows
+from apps.core.text import uuid_range
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.fleet.selectors import require_node
@@ -20,7 +21,6 @@ from apps.runs.metric_summary import select_headline_metric
 from apps.runs.models import Fingerprint, Metric, RefusedMessage, Run, TierKey
 from apps.runs.services.fingerprints import lookup_param
 
-SORTS = {"started": "started_us", "ended": "ended_us", "name": "name"}
 MAX_SIBLINGS = 1000
 _RELATED = ("project", "charged_project", "node", "user", "parent")
 
@@ -50,9 +50,9 @@ def runs_of(
     params: Mapping[str, str] | None = None,
 ) -> QuerySet[Run]:
     """Return the lab's runs, newest first, filtered by the slug of the project charged
-    ('~unattributed': none), by state, by words in the name, intent, sweep, host, node, the
-    account name of who ran it, start in ``[from_us, to_us)``, and parameters (name → value as
-    text; also those of which only the hash is known).
+    ('~unattributed': none), by state, by words in the name or the start of the UUID, intent,
+    sweep, host, node, the account name of who ran it, start in ``[from_us, to_us)``, and
+    parameters (name → value as text; also those of which only the hash is known).
 
     Raises InvalidInput for a project or node that the lab does not have.
     """
@@ -67,7 +67,7 @@ def runs_of(
     exact = {"state": state, "intent": intent, "sweep": sweep, "node__uuid": node}
     runs = runs.filter(**{name: value for name, value in exact.items() if value})
     if text:
-        runs = runs.filter(name__icontains=text)
+        runs = runs.filter(_text_condition(text))
     if host:
         runs = runs.filter(Q(host=host) | Q(host="", node__hostname=host))
     if person:
@@ -88,6 +88,15 @@ def runs_of(
         runs = runs.alias(**{f"param_{number}": transforms[0], f"seed_{number}": transforms[1]})
         runs = runs.filter(Q(**{f"param_{number}": digest}) | Q(**{f"seed_{number}": digest}))
     return runs
+
+
+def _text_condition(text: str) -> Q:
+    """Match names with all words of ``text``, and UUIDs that begin with it."""
+    condition = Q()
+    for word in text.split():
+        condition &= Q(name__icontains=word)
+    span = uuid_range(text)
+    return condition | Q(uuid__range=span) if span else condition
 
 
 def run_of(lab: Lab, uuid: UUID) -> Run | None:

@@ -20,7 +20,7 @@ COMMANDS: Tuple[Tuple[str, str], ...] = (
     ),
     ("check", "check whether a command repeats a run: labcarbon-collect check -- python train.py"),
     ("login", "log in as a person with a one-time code from the server"),
-    ("enrol", "enrol this machine with a one-time code from the Nodes page"),
+    ("enrol", "enrol this machine with a one-time code or a fleet token from the Nodes page"),
     ("daemon", "measure this machine, store the energy windows, upload them"),
     ("status", "show the daemon's meters, spool and last upload"),
     ("top", "show the current power of each device and your share of it"),

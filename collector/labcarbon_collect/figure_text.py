@@ -1,15 +1,19 @@
-"""Formatting of energy and emissions for people: kWh, kg CO2e, shares by quality. Pure.
+"""Formatting of energy (J, Wh, kWh, MWh), emissions (g, kg, t) and shares by quality. Pure.
 
 Figures are integers until the last step.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.lc1.measurements import QUALITY_BY_MEASUREMENT
 
-MJ_PER_KWH = 3_600_000_000
+MJ_PER_WH, UG_PER_G = 3_600_000, 1_000_000
+_Units = Sequence[Tuple[int, str]]
+_ENERGY: _Units = ((MJ_PER_WH, "Wh"), (1000 * MJ_PER_WH, "kWh"), (1_000_000 * MJ_PER_WH, "MWh"))
+_MASS: _Units = ((UG_PER_G, "g"), (1000 * UG_PER_G, "kg"), (1_000_000 * UG_PER_G, "t"))
+_JOULE: _Units = ((1000, "J"),)
 # µg = mJ × pue_ppm × µg_per_kWh / (3.6·10⁹ mJ/kWh × 10⁶ ppm)
 _DIVISOR = 3_600_000_000_000_000
 QUALITIES = ("counter", "sampled", "modelled", "declared")
@@ -49,18 +53,41 @@ def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> 
     return totals
 
 
-def format_significant(value: float) -> str:
-    """Format a positive number with three significant digits and no exponent: 0.0123, 4.21, 137,
-    0.0000456.
+def energy_text(energy_mj: int) -> str:
+    """Return energy in the unit that suits it: "4.21 kWh", "< 0.1 Wh"."""
+    return _amount(energy_mj, _ENERGY)
+
+
+def window_energy_text(energy_mj: int) -> str:
+    """Return the energy of one window: in J below 0.1 Wh, where each joule is counted."""
+    return _amount(energy_mj, _JOULE if 0 < energy_mj * 10 < MJ_PER_WH else _ENERGY)
+
+
+def emission_text(emission_ug: int) -> str:
+    """Return emissions in the unit that suits them: "1.39 kg CO2e"."""
+    return f"{_amount(emission_ug, _MASS)} CO2e"
+
+
+def _amount(value: int, units: _Units) -> str:
+    """Return an integer ≥ 0 in the largest unit in which it is 1.00 or more, three significant
+    digits, whole numbers from 100 on. Text of the server is equal.
     """
-    if value == 0:
+    size, name = [unit for unit in units if value * 2000 >= unit[0] * 1999 or unit is units[0]][-1]
+    if 0 < value * 10 < size:
+        return f"< 0.1 {name}"
+    return f"{_three_digits(value, size)} {name}"
+
+
+def _three_digits(value: int, size: int) -> str:
+    if not value:
         return "0"
-    if value >= 100:
-        return f"{value:.0f}"
-    decimals = 2
-    while decimals < 12 and value < 10 ** (2 - decimals):
-        decimals += 1
-    return f"{value:.{decimals}f}"
+    for decimals in (3, 2, 1, 0):
+        number = (value * 10**decimals * 2 + size) // (2 * size)
+        if number < 1000:
+            break
+    whole, rest = divmod(number, 10**decimals)
+    digits = f"{whole:,}".replace(",", " ")
+    return f"{digits}.{rest:0{decimals}d}" if decimals else digits
 
 
 def percent(part: int, total: int) -> str:
@@ -86,10 +113,10 @@ def summary_line(figures: Mapping[str, Any], *, link: str, server: str) -> str:
     )
     if not energy_mj:
         quality_shares = "below the resolution of the meters"
-    parts = [f"labcarbon: {format_significant(energy_mj / MJ_PER_KWH)} kWh ({quality_shares})"]
+    parts = [f"labcarbon: {energy_text(energy_mj)} ({quality_shares})"]
     grams = figures.get("grams")
     if grams is not None:
-        parts.append(f"{format_significant(float(grams) / 1000)} kg CO2e")
+        parts.append(emission_text(round(float(grams) * UG_PER_G)))
     elif server:
         parts.append(f"no kg CO2e: set the grid zone of this node's site at {server}/nodes/")
     else:

@@ -1,5 +1,5 @@
-// Keyboard shortcuts ("/" searches runs, "?" shows help, g and o, p, r, a or n opens a page, Escape closes menus), copy
-// buttons, and submit buttons that work once.
+// Keyboard shortcuts ("?" shows help, g and o, p, r, a or n opens a page, Escape closes menus), copy buttons, and submit
+// buttons that work once. Search: search.js.
 (function () {
   "use strict";
   // The page of the navigation whose name begins with the letter.
@@ -7,18 +7,13 @@
     .find((link) => link.textContent.trim().toLowerCase().startsWith(letter));
   let isPending = false;
   const typing = (element) => element.closest("input, textarea, select, [contenteditable]");
-  function search() {
-    const box = document.querySelector("input[data-search]");
-    if (box) box.focus(); else if (page("r")) location.assign(`${page("r").href}#search`);
-  }
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") document.querySelectorAll("details.menu[open]").forEach((menu) => {
       menu.open = false;
       menu.querySelector("summary").focus();
     });
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
-    if (event.key === "/") { event.preventDefault(); search(); }
-    else if (event.key === "?") document.getElementById("help")?.showModal();
+    if (event.key === "?") document.getElementById("help")?.showModal();
     else if (isPending && page(event.key)) location.assign(page(event.key).href);
     isPending = event.key === "g";
   });
@@ -47,6 +42,5 @@
   });
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) document.querySelectorAll("button[disabled]").forEach((b) => { b.disabled = false; });
-    if (location.hash === "#search") document.querySelector("input[data-search]")?.focus();
   });
 })();

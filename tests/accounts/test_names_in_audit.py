@@ -101,7 +101,7 @@ def _write_as_before(lab: Lab, person: User) -> tuple[int, str]:
 
 
 def _migrate() -> None:
-    module: Any = importlib.import_module("apps.accounts.migrations.0002_person_names")
+    module: Any = importlib.import_module("apps.accounts.migrations.0003_person_names")
     module.replace_names(apps, None)
 
 

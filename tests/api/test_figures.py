@@ -8,7 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug
+from apps.fleet.services import set_price
 from tests.api.conftest import Labs
 from tests.api.test_runs import FACTS, RUN
 from tests.builders import MINUTE, T0, W, push
@@ -73,6 +75,44 @@ def test_emissions_are_the_sum_of_their_entries(filled: Labs) -> None:
     assert told["unit"] == "ug CO2e"
 
 
+def _priced(labs: Labs, ucurrency_per_kwh: int) -> None:
+    set_price(
+        site=labs.ours.site,
+        ucurrency_per_kwh=ucurrency_per_kwh,
+        currency="EUR",
+        from_us=T0,
+        by=None,
+        now=T0,
+    )
+    run_until_idle(worker="test")
+
+
+def test_a_cost_is_the_sum_of_its_entries_in_its_currency(filled: Labs) -> None:
+    _priced(filled, 310_000_000_000)
+    told = filled.viewer("GET", _path("explain", metric="cost_ucurrency")).json()
+    assert told["value"] == sum(
+        emission_ug(entry["energy_mj"], entry["pue_ppm"], entry["price_ucurrency_per_kwh"])
+        for entry in told["ledger"]
+    )
+    assert told["value"] == sum(entry["cost_ucurrency"] for entry in told["ledger"]) > 0
+    assert (told["unit"], told["currency"], told["without_price_mj"]) == ("ucurrency", "EUR", 0)
+    assert {entry["currency"] for entry in told["ledger"]} == {"EUR"}
+    assert filled.viewer("GET", _path(metric="cost_ucurrency")).json()["value"] == told["value"]
+    francs = filled.viewer("GET", _path(metric="cost_ucurrency", currency="CHF")).json()
+    assert (francs["value"], francs["without_price_mj"]) == (0, 90 * 901)
+
+
+def test_a_cost_without_a_price_is_unknown(filled: Labs) -> None:
+    told = filled.viewer("GET", _path("explain", metric="cost_ucurrency")).json()
+    assert (told["value"], told["currency"], told["without_price_mj"]) == (0, "", 90 * 901)
+    assert {entry["cost_ucurrency"] for entry in told["ledger"]} == {None}
+
+
+def test_the_currency_is_that_of_a_cost(filled: Labs, refused: Refused) -> None:
+    refused(filled.viewer("GET", _path(metric="cost_ucurrency", currency="eur")), 400)
+    refused(filled.viewer("GET", _path(currency="EUR")), 400)
+
+
 def test_groups_sum_to_the_figure(filled: Labs, subtests: pytest.Subtests) -> None:
     for group in (
         "charge",
@@ -86,6 +126,7 @@ def test_groups_sum_to_the_figure(filled: Labs, subtests: pytest.Subtests) -> No
         "consumer",
         "factor",
         "pue",
+        "price",
     ):
         with subtests.test(group=group):
             told = filled.viewer("GET", _path(group_by=group)).json()

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 from django.db import connection, transaction
+from django.db.models import Value
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +28,15 @@ from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule, undo_claim
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.embodied import Embodied, embodied_by, embodied_in
-from apps.carbon.figures.energy import Figure, figure, figures_by, figures_of_meters
+from apps.carbon.figures.energy import (
+    Figure,
+    figure,
+    figures_by,
+    figures_of_meters,
+    figures_of_runs,
+)
 from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.run_table import TableQuery, run_table
 from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
 from apps.carbon.rollups import reader, writer
 from apps.carbon.services import apply_factors, declare_factor
@@ -41,8 +49,8 @@ from apps.dashboard.coverage import covered_by_day, covered_by_hour, device_time
 from apps.dashboard.figures import total
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 from apps.energy.services.ledger import rebuild_ledger
-from apps.fleet.models import Device
-from apps.fleet.services import set_pue, set_static_power
+from apps.fleet.models import ACTIVE, Device, SitePrice
+from apps.fleet.services import set_price, set_pue, set_static_power, withdraw_site_fact
 from apps.ingest.models import Consumer, EnergyWindow
 from apps.runs.services.runs import RunFacts, put_run
 from tests.assets.support import bought
@@ -58,7 +66,8 @@ CONSUMERS = ("proc:alice/python3", "proc:bob/python3", f"run:{RUN}", "job:hpc/7"
 PROJECTS = ("vision", "nlp")
 GROUPED = (
     [], ["charge"], ["node"], ["quality", "charge", "factor", "pue"], ["person"],
-    ["run", "consumer"], ["os_user", "program"], ["project"],
+    ["run", "consumer"], ["os_user", "program"], ["project"], ["waste"],
+    ["price", "pue"],
 )  # fmt: skip
 
 offsets = st.integers(0, HOURS - 1)
@@ -81,6 +90,10 @@ steps = st.one_of(
     ),
     st.tuples(st.just("unidle"), offsets),
     st.tuples(st.just("pue"), st.integers(1_000_000, 2_000_000), offsets),
+    st.tuples(
+        st.just("price"), st.integers(0, 10**6), st.sampled_from(["EUR", "EUR", "CHF"]), offsets
+    ),
+    st.tuples(st.just("unprice")),
     st.tuples(st.just("power"), st.sampled_from([None, 60_000])),
     st.tuples(
         st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])
@@ -90,6 +103,13 @@ steps = st.one_of(
     st.tuples(st.just("roll"), st.booleans()),
     st.tuples(st.just("roll"), st.booleans()),
 )
+
+
+def run_sums(lab: Lab, hours: tuple[int, int] | None) -> Figure | None:
+    """Return the figure of the only run in the table of runs, None for none."""
+    query = TableQuery(sort="energy", duration=Value(0), hours=hours)
+    table = run_table(lab, lab.runs.all(), query)
+    return table.rows[0].figure if table.rows else None
 
 
 @contextmanager
@@ -192,6 +212,25 @@ class History:
                 site=self.small.site, pue_ppm=pue_ppm, from_us=hour * US_PER_HOUR, by=None, now=T0
             )
 
+    def price(self, ucurrency_per_kwh: int, currency: str, offset: int) -> None:
+        hour = H0 + offset
+        if not SitePrice.objects.filter(ACTIVE, site=self.small.site, from_hour=hour).exists():
+            set_price(
+                site=self.small.site,
+                ucurrency_per_kwh=ucurrency_per_kwh,
+                currency=currency,
+                from_us=hour * US_PER_HOUR,
+                by=None,
+                now=NOW,
+            )
+        self.lab.refresh_from_db(fields=["currency"])
+
+    def unprice(self) -> None:
+        last = SitePrice.objects.filter(ACTIVE, site=self.small.site).order_by("-from_hour").first()
+        if last is not None:
+            withdraw_site_fact(fact=last, by=None, now=NOW)
+        self.lab.refresh_from_db(fields=["currency"])
+
     def power(self, static_power_mw: int | None) -> None:
         set_static_power(node=self.small.node, static_power_mw=static_power_mw)
 
@@ -251,6 +290,12 @@ class History:
             edges = [start, *(edge for edge in self.edges() if start < edge < end), end]
             cells = embodied_in(self.lab, query.replace(metric="embodied_ug"), edges, NOW)
             found[start, "hardware"] = {key: cell.embodied_ug for key, cell in cells.items()}
+            found[start, "runs"] = run_sums(self.lab, (start, end))
+            by_run = figures_by(self.lab, query, ["run"])
+            assert found[start, "runs"] == by_run.get((str(RUN),))
+        found["runs"] = run_sums(self.lab, None)
+        if self.lab.runs.exists():
+            assert found["runs"] == figures_of_runs(self.lab, [RUN]).get(RUN)
         return found
 
     @property
@@ -307,6 +352,20 @@ class History:
         ("power", 60_000),
         ("lend", 12),
         ("roll",),
+    ]
+)
+@example(
+    [
+        ("run", None, ""),
+        ("push", 3, f"run:{RUN}", 50, 7),
+        ("push", 30, f"run:{RUN}", 60, 7),
+        ("roll",),
+        ("push", 4, f"run:{RUN}", 8, 7),
+        ("pue", 1_500_000, 29),
+        ("roll", False),
+        ("zone", "Asia/Kolkata"),
+        ("roll",),
+        ("rebuild",),
     ]
 )
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -93,7 +93,7 @@ def test_summary_line(tmp_path: Path) -> None:
     assert (code, out) == (0, "")
     assert requests == [{"op": "job", "job": "hpc/981"}]
     assert output == (
-        "labcarbon: 0.412 kWh (counter 100 %, modelled 0 %) · 0.0981 kg CO2e · idle 0 % · "
+        "labcarbon: 412 Wh (counter 100 %, modelled 0 %) · 98.1 g CO2e · idle 0 % · "
         f"https://lab.example/runs/{job_uuid('hpc', '981')}/\n"
     )
 

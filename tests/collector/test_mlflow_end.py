@@ -80,7 +80,7 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(
         facts = server.runs[done.created[0][RUN]]
         assert facts["energy_mj"] > 100
         assert done.created[0]["labcarbon.node"] == facts["node"] == person.node_id
-        assert "kWh" in done.messages
+        assert " Wh (" in done.messages
         stranger = Scripts(
             Collector(
                 person.root,

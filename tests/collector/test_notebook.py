@@ -95,8 +95,8 @@ def test_a_notebook_is_a_run_from_loading_to_the_kernels_end(
     assert loaded == f"labcarbon: This notebook is measured as the run first.ipynb {link}"
     assert told == "labcarbon: ablation, project demo"
     for line in (shown, closing):
-        assert " kWh (counter 0 %, modelled 100 %) · " in line
-        assert " kg CO2e · idle " in line
+        assert " Wh (counter 0 %, modelled 100 %) · " in line
+        assert " g CO2e · idle " in line
         assert line.endswith(link)
     facts = wait_for(lambda: server.runs[run] if "state" in server.runs[run] else None)
     assert (facts["name"], facts["project"], facts["command"], facts["state"]) == (
@@ -167,7 +167,7 @@ def test_a_fork_that_ends_does_not_end_the_notebook(
     )
     lines = printed_lines(ipython(node, LOAD, fork, "%labcarbon"))
     assert len(lines) == 3
-    assert all("kWh" in line for line in lines[1:])
+    assert all(" Wh (" in line for line in lines[1:])
 
 
 def test_without_a_daemon_one_line_is_printed_and_the_magic_retries(lone: Collector) -> None:
@@ -246,7 +246,7 @@ def test_where_no_thread_can_start_the_daemon_reports_the_end(
     run = NotebookRun(Settings("n", "ipython"))
     run.start()
     monkeypatch.setattr(threading.Thread, "start", refused)
-    assert "kWh" in run.end(process_continues=False)
+    assert "Wh (" in run.end(process_continues=False)
     assert [request["op"] for request in asked] == ["register", "end", "tell"]
     assert asked[-1]["closing"]["energy_mj"] == 7
 

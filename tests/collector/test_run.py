@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labcarbon_collect.figure_text import format_significant, percent, summary_line
+from labcarbon_collect.figure_text import emission_text, energy_text, percent, summary_line
 from labcarbon_collect.ipc.server import SocketServer
 from labcarbon_collect.runs import child_process as job
 from labcarbon_collect.runs import facts as run_facts
@@ -76,9 +77,9 @@ def test_a_run_ends_with_kwh_kg_and_a_link_and_is_reported(
     assert done.stdout == ""
     line = done.stderr.strip().splitlines()[-1]
     run, facts = next((run, facts) for run, facts in server.runs.items() if run in line)
-    assert line.startswith("labcarbon: 0.0000")
+    assert re.match(r"labcarbon: (< 0\.1|0\.\d{3}) Wh \(", line)
     assert "modelled 100 %" in line
-    assert " kg CO2e · idle " in line
+    assert " g CO2e · idle " in line
     assert line.endswith(f"{server.url}/runs/{run}/")
     assert (facts["state"], facts["exit_code"], facts["project"], facts["params"]) == (
         "finished",
@@ -320,7 +321,7 @@ def test_the_closing_line_names_the_missing_step_for_kg() -> None:
         "grams": 4.054695,
     }
     assert summary_line(reply, link="https://a/runs/1/", server="https://a") == (
-        "labcarbon: 0.0123 kWh (counter 0 %, modelled 100 %) · 0.00405 kg CO2e · idle 12 % · "
+        "labcarbon: 12.3 Wh (counter 0 %, modelled 100 %) · 4.05 g CO2e · idle 12 % · "
         "https://a/runs/1/"
     )
     assert "set the grid zone of this node's site at https://a/" in summary_line(
@@ -333,14 +334,13 @@ def test_the_closing_line_names_the_missing_step_for_kg() -> None:
 
 def test_figures_are_readable() -> None:
     assert [
-        format_significant(value) for value in (0, 0.0000456, 0.0123, 4.214, 137.4, 12345.6)
-    ] == [
-        "0",
-        "0.0000456",
-        "0.0123",
-        "4.21",
-        "137",
-        "12346",
+        energy_text(value) for value in (0, 164, 44_280_000, 15_170_400_000, 44_444_160_000_000)
+    ] == ["0 Wh", "< 0.1 Wh", "12.3 Wh", "4.21 kWh", "12.3 MWh"]
+    assert [emission_text(value) for value in (0, 45_600, 12_300_000, 137_400_000_000)] == [
+        "0 g CO2e",
+        "< 0.1 g CO2e",
+        "12.3 g CO2e",
+        "137 kg CO2e",
     ]
     assert [percent(part, 1000) for part in (0, 1, 5, 10, 495, 1000)] == [
         "0",

@@ -222,7 +222,7 @@ def test_with_a_daemon_the_energy_is_measured_and_printed(
         facts = next(facts for facts in server.runs.values() if facts.get("name") == "train.py")
         assert facts["energy_mj"] > 100
         assert facts["node"] == person.node_id
-        assert "kWh" in done.stderr
+        assert " Wh (" in done.stderr
         stranger = Collector(
             person.root, {"XDG_CONFIG_HOME": str(person.root / "nobody")}, node_id=person.node_id
         )

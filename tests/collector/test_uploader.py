@@ -152,6 +152,19 @@ def test_error_messages_of_the_server_name_the_fix(server: FakeServer, spool: Sp
     assert "LABCARBON_URL" in message[302]
 
 
+def test_a_retired_node_keeps_everything_and_names_the_fix(
+    server: FakeServer, spool: Spool
+) -> None:
+    hint = "Choose “Use again” at http://lab/nodes/1/."
+    error = {"code": "node_retired", "message": "This node is retired.", "hint": hint}
+    server.faults = [fakes.respond_with(401, {"error": error})]
+    state = uploader_for(spool, server.url).upload_batch()
+    assert not state.ok
+    assert hint in state.error
+    assert "rejects this node's token" not in state.error
+    assert spool.depth().rows == COUNT
+
+
 def test_redirect_is_not_followed_and_sends_no_token(server: FakeServer, spool: Spool) -> None:
     with fakes.running() as another:
         server.faults = [fakes.error_response(307, Location=f"{another.url}/api/v1/ingest/")]

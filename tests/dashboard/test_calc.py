@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.core.units import ENERGY
 from apps.dashboard.formatting import (
-    ENERGY,
     Part,
     Range,
     duration,
@@ -58,8 +58,9 @@ def test_a_number_is_never_off_by_more_than_half_of_its_last_digit(millis: int) 
 
 
 @pytest.mark.parametrize(("mj", "column", "unit"), [
-    (0, False, "mWh"), (3_599_999, False, "mWh"), (3_600_000, False, "Wh"),
-    (3_599_999_999, False, "Wh"), (3_600_000_000, False, "kWh"), (3_600_000_000_000, False, "MWh"),
+    (0, False, "Wh"), (3_599_999, False, "Wh"), (3_600_000, False, "Wh"),
+    (3_598_199_999, False, "Wh"), (3_599_999_999, False, "kWh"),
+    (3_600_000_000, False, "kWh"), (3_600_000_000_000, False, "MWh"),
     (3_600_000_000, True, "Wh"), (36_000_000_000, True, "kWh"), (3_600_000_000_000, True, "kWh"),
 ])  # fmt: skip
 def test_the_unit_suits_the_largest(mj: int, column: bool, unit: str) -> None:
@@ -74,7 +75,7 @@ def test_the_unit_of_nothing_is_the_usual_one() -> None:
 
 
 def test_units_and_exact() -> None:
-    assert format_value(4_986_000_000_000, ENERGY[2]) == f"1{THIN}385"
+    assert format_value(4_986_000_000_000, ENERGY[1]) == f"1{THIN}385"
     assert exact(318_577_700_000, "emission_ug") == f"318{THIN}577{THIN}700{THIN}000 µg CO₂e"
     assert grouped(-1234) == f"−1{THIN}234"
 

@@ -1,13 +1,14 @@
 """The picture of a chart without JavaScript shows the values of its figure."""
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.dashboard.artifacts.storage_charts import BarSeries, stacked_bytes_chart
-from apps.dashboard.chart_picture import FULL, Drawing
+from apps.dashboard.chart_picture import FULL, Bar, Drawing
 from apps.dashboard.charts import Chart, Series, metric_curve, power, stacked
 
 
@@ -102,3 +103,41 @@ def test_horizontal_bars_have_their_names_at_the_side() -> None:
     models, datasets = drawing.panels[0].bars
     assert models.y < datasets.y
     assert (models.width, round(datasets.width)) == (FULL, 333)
+
+
+@given(
+    st.floats(0, 900),
+    st.floats(0, 900),
+    st.floats(0.1, 100),
+    st.floats(0.1, 100),
+)
+def test_hatching_stays_within_its_bar(x: float, y: float, width: float, height: float) -> None:
+    bar = Bar(x, y, width, height, "#e69f00", is_hatched=True)
+    numbers = [float(number) for number in re.findall(r"-?[\d.]+", bar.hatching)]
+    tolerance = 0.25  # one decimal in x is 0.05 × 2.7 in y
+    assert all(x - tolerance <= number <= x + width + tolerance for number in numbers[::2])
+    assert all(y - tolerance <= number <= y + height + tolerance for number in numbers[1::2])
+    assert numbers or height + 2.7 * width < 24
+
+
+def test_idle_is_hatched_and_unattributed_an_outline() -> None:
+    chart = stacked(
+        name="c",
+        summary="",
+        labels=["a"],
+        full_labels=["a"],
+        edges=["2026-11-01T00:00Z", "2026-11-02T00:00Z"],
+        unit="kWh",
+        series=[
+            Series("Idle", "s-idle", "MODELLED", "", [1]),
+            Series("Unattributed", "s-unattributed", "COUNTER", "", [1]),
+            Series("Vision", "s1", "COUNTER", "", [1]),
+        ],
+        unknown=[None],
+    )
+    assert chart.drawing
+    idle, unattributed, vision = chart.drawing.panels[0].bars
+    assert idle.is_hatched
+    assert unattributed.outline
+    assert not vision.is_hatched
+    assert not vision.outline

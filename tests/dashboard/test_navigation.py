@@ -21,7 +21,7 @@ CURRENT = re.compile(r'<a href="([^"]+)" aria-current="page">')
 # Not pages of the lab, or parts of a page.
 LEFT_OUT = re.compile(
     r"\.csv$|^/(api|static|accounts|codecarbon|livez|readyz|setup|signin|invite|labs|"
-    r"overview/|assets/new/offers)"
+    r"overview/|assets/new/offers|nodes/add/live/|install/)"
 )
 
 
@@ -45,7 +45,9 @@ def pages_without_arguments() -> set[str]:
 
 
 def test_every_page_is_two_clicks_from_the_overview(owner: Client, lab: SmallLab) -> None:
-    """Except what needs a selection of rows, and the import of rules, a step of their page."""
+    """Except the search, a form of each page, what needs a selection of rows, and the import of
+    rules, a step of their page.
+    """
     bought(lab, name="gpu-1")
     register_artifact(lab, "model.pt")
     first = links_of(owner, "/") | {"/"}
@@ -55,8 +57,14 @@ def test_every_page_is_two_clicks_from_the_overview(owner: Client, lab: SmallLab
             second |= links_of(owner, address)
     expected = pages_without_arguments()
     assert len(expected) > 30
-    steps = {"/assets/events/", "/assets/labels/", "/runs/compare/", "/rules/import/"}
-    assert expected - {href.split("?")[0] for href in second} == steps
+    steps = {
+        "/assets/events/",
+        "/assets/labels/",
+        "/nodes/changes/",
+        "/runs/compare/",
+        "/rules/import/",
+    }
+    assert expected - {href.split("?")[0] for href in second} == steps | {"/search/"}
 
 
 def test_the_current_page_is_marked_once_in_each_bar(owner: Client) -> None:
@@ -108,3 +116,29 @@ def test_error_pages_keep_the_navigation(owner: Client, outsider: Client) -> Non
         assert response.status_code == 404
         assert {"/runs/", "/nodes/"} <= set(LINK.findall(response.content.decode()))
     assert 'class="sidebar"' not in Client().get("/no-such-page/").content.decode()
+
+
+ACCOUNT_PAGES = [
+    "mfa_index", "account_change_password", "account_reauthenticate", "account_logout",
+    "mfa_activate_totp", "mfa_generate_recovery_codes", "invitation",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ACCOUNT_PAGES)
+def test_account_pages_keep_the_navigation_of_a_person_with_a_lab(
+    owner: Client, lab: SmallLab, page: str
+) -> None:
+    response = owner.get(reverse(page), follow=True)
+    assert response.status_code == 200
+    assert {"/runs/", "/nodes/"} <= set(LINK.findall(response.content.decode()))
+    lab.lab.memberships.all().delete()
+    response = owner.get(reverse(page), follow=True)
+    assert response.status_code == 200
+    assert 'class="sidebar"' not in response.content.decode()
+
+
+def test_sign_in_pages_stand_alone() -> None:
+    for page in ("account_login", "account_signup", "sign-in", "invitation"):
+        text = Client().get(reverse(page), follow=True).content.decode()
+        assert 'class="sidebar"' not in text, page
+        assert 'class="standalone"' in text, page

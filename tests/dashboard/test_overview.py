@@ -2,13 +2,21 @@
 
 import json
 import re
+from datetime import UTC, datetime
+from html import unescape
 
 import pytest
+import time_machine
 from django.test import Client
 
 from apps.accounts.models import User
 from apps.fleet.choices import SiteKind
+from apps.fleet.models import Node
 from apps.fleet.services import create_site, set_static_power
+from apps.preflight.choices import Certainty, Verdict
+from apps.preflight.models import DuplicateFinding
+from apps.runs.choices import RunState
+from apps.runs.models import Run
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
@@ -34,7 +42,7 @@ def test_works(lab: SmallLab, owner: Client) -> None:
     set_static_power(node=lab.node, static_power_mw=45_000)
     push(lab.node, [W(gpu(), 5, start_us=T0 + 5 * MINUTE, end_us=T0 + 6 * MINUTE, seq=5)])
     page = text_of(owner.get(PAGE))
-    assert "the lab used" in page
+    assert page.count('data-saving="idle"') == 1
     for row in ("Demo", "Idle", "Unattributed", "Node overhead", "Electricity (location-based)"):
         assert row in page
     assert assert_each_figure_explains_itself(owner, page) > 15
@@ -245,9 +253,101 @@ def test_a_change_is_told_with_the_period_before_as_its_figure(
     assert_each_figure_explains_itself(owner, page)
 
 
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("/?from=2026-11-03T08:00Z&to=2026-11-04T08:00Z", "the 24 hours before"),
+        ("/?from=2026-11-03&to=2026-11-04", "2 Nov 2026"),
+        ("/?period=today", "2 Nov 2026 until 13:00"),
+        ("/?period=7d", "the 6 days and 13 hours before"),
+    ],
+)
+def test_an_earlier_period_is_named_by_its_days_or_its_length(
+    lab: SmallLab, owner: Client, address: str, name: str
+) -> None:
+    _day_of_use(lab, 0, 1_000_000)
+    _day_of_use(lab, 1, 750_000)
+    with time_machine.travel(datetime(2026, 11, 3, 11, 30, tzinfo=UTC), tick=False):
+        owner.force_login(lab.owner)
+        page = text_of(owner.get(address))
+    assert name in page
+
+
 def test_no_change_is_told_when_much_is_unknown(lab: SmallLab, owner: Client) -> None:
     _day_of_use(lab, 0, 1_000_000)
     _day_of_use(lab, 1, 750_000, hours=12)
     page = text_of(owner.get(SECOND_DAY))
     assert "energy than in the" not in page
     assert "50 % unknown" in page
+
+
+def segments_of(page: str) -> str:
+    return page[page.index('id="segments"') : page.index('id="chart-heading"')]
+
+
+def test_the_bar_of_all_energy_adds_up_to_the_whole(lab: SmallLab, owner: Client) -> None:
+    use(lab)
+    use(lab, project=None, first=1)
+    page = text_of(owner.get(PAGE))
+    parts_mj = [value for query, value in figures_on(segments_of(page)) if "energy_mj" in query]
+    whole_mj = next(value for query, value in figures_on(page) if "metric=energy_mj" in query)
+    assert len(parts_mj) == 3
+    assert sum(parts_mj) == whole_mj
+    widths = [float(width) for width in re.findall(r"flex-grow:([\d.]+)", page)]
+    assert sum(widths) == pytest.approx(100, abs=0.05)
+
+
+def savings_on(page: str) -> dict[str, int]:
+    """Return the energy of each kind of waste on the page."""
+    parts = page.split('data-saving="')[1:]
+    return {part.partition('"')[0]: figures_on(part)[0][1] for part in parts}
+
+
+def test_savings_count_each_run_once_and_add_up(lab: SmallLab, owner: Client) -> None:
+    original, repeat, failed, finished = use(lab, runs=4)
+    Run.objects.filter(uuid__in=[repeat, failed]).update(state=RunState.FAILED)
+    DuplicateFinding.objects.create(
+        lab=lab.lab,
+        run=Run.objects.get(uuid=repeat),
+        original=Run.objects.get(uuid=original),
+        verdict=Verdict.DUPLICATE,
+        certainty=Certainty.VERIFIED,
+        detected_us=T0,
+    )
+    page = text_of(owner.get(PAGE))
+    saved = savings_on(page)
+    assert saved["duplicate"] == saved["failed"] == 6_000_001
+    together = next(value for query, value in figures_on(page) if "waste=any" in query)
+    assert sum(saved.values()) == together
+    runs = page[page.index('data-saving="failed"') :]
+    address = unescape(re.findall(r'class="button slim" href="([^"]+)"', runs)[0])
+    listed = text_of(owner.get(address))
+    assert str(failed) in listed
+    assert str(finished) not in listed
+    assert_each_figure_explains_itself(owner, page)
+
+
+def test_without_waste_it_says_what_was_looked_for(lab: SmallLab, owner: Client) -> None:
+    push(lab.node, [W(gpu(), 3_600_000, shares=(("proc:ada/python3", 3_600_000),))])
+    page = text_of(owner.get(PAGE))
+    assert savings_on(page) == {}
+    assert "waste=" not in page
+
+
+def test_months_are_figures_and_a_month_without_data_is_not_zero(
+    lab: SmallLab, owner: Client
+) -> None:
+    use(lab)
+    page = text_of(owner.get(PAGE))
+    months = page[page.index('class="months"') : page.index("</figure>")]
+    assert months.count("<li") == 12
+    assert len(figures_on(months)) == 1
+    assert months.count('class="none"') == 11
+
+
+def test_nothing_is_said_of_nodes_where_there_is_none(lab: SmallLab, owner: Client) -> None:
+    Node.objects.all().delete()
+    page = text_of(owner.get("/"))
+    needs = page[page.index('id="action-needed"') : page.index('id="projects"')]
+    assert "data-alert" not in needs
+    assert "report" not in needs

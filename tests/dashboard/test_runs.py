@@ -51,7 +51,7 @@ def test_list_works(lab: SmallLab, owner: Client) -> None:
         _end(lab, uuid, minutes=5)
     page = text_of(owner.get("/runs/"))
     assert page.count('href="/runs/') >= 2
-    assert assert_each_figure_explains_itself(owner, page) == 4
+    assert assert_each_figure_explains_itself(owner, page) == 6  # two runs and their sum
 
 
 def test_filters_and_sort_live_in_the_address(lab: SmallLab, owner: Client) -> None:
@@ -230,6 +230,7 @@ def test_energy_is_of_the_whole_run_or_of_the_period_and_says_which(db: None) ->
     assert sorted(value for query, value in figures_on(page) if "energy_mj" in query) == [
         5000,
         7000,
+        12_000,  # their sum
     ]
     assert assert_each_figure_explains_itself(client, page) >= 4
     project = text_of(client.get(f"/projects/demo/?from={start}&to={end}"))
@@ -331,7 +332,7 @@ def test_anonymous_wrong_method_and_outsider(
     uuid = use(lab)[0]
     for address in ("/runs/", "/runs.csv", f"/runs/{uuid}/"):
         assert_needs_sign_in(address)
-        assert_only(owner, address, "GET")
+        assert_only(owner, address, "GET", *(["POST"] if address.endswith("/") else []))
     assert outsider.get(f"/runs/{uuid}/").status_code == 404
     assert "train.py" not in text_of(outsider.get("/runs/")).replace("-- python train.py", "")
     assert owner.get("/runs/not-a-uuid/").status_code == 404

@@ -96,7 +96,7 @@ def test_claiming_moves_exactly_that_and_undo_gives_identical_integers(
     assert after["demo", HOUR].energy_mj == 3_000_000
     assert after["~unattributed", HOUR].energy_mj == 3_000_000
     page = text_of(owner.get(answer["Location"]))
-    assert re.search(r"833.mWh, ", page)
+    assert re.search(r"0\.833.Wh, ", page)
     assert "claimed for Demo" in page
     act = Claim.objects.get().act
     assert f'action="/claims/{act}/"' in page

@@ -104,6 +104,7 @@ def test_the_context_is_a_list_of_what_belongs_to_the_program() -> None:
         "collector/labcarbon_collect/__init__.py",
         "collector/labcarbon_collect/lc1",
     }  # what the server imports of it
+    help_documents = {"docs/*.md", "docs/adr", "docs/development", "docs/pictures"}
     assert let_in == {
         "requirements.txt",
         "manage.py",
@@ -112,6 +113,12 @@ def test_the_context_is_a_list_of_what_belongs_to_the_program() -> None:
         "templates",
         "static",
         "docker",
+        *help_documents,
         *shared,
     }
-    assert all((ROOT / name).exists() for name in let_in)
+    assert all(any(ROOT.glob(name)) for name in let_in)
+
+
+def test_every_document_of_the_help_is_in_the_context() -> None:
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert folders == {"docs", "docs/adr", "docs/development"}

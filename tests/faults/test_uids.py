@@ -327,7 +327,7 @@ def test_a_job_of_another_user_is_attributed_without_a_look_at_its_environment(
     worked = _by_consumer(books, processor)
     assert worked[key] > 0
     assert worked[f"proc:{BOB}/sh"] > 0
-    assert "kWh" in work.closing
+    assert "Wh (" in work.closing
     assert f"/runs/{key[4:]}/" in work.closing
     _nothing_secret(users, work, server)
 

@@ -46,7 +46,7 @@ def test_a_duplicate_is_told_with_who_when_how_much_and_how_it_went(labs: Labs) 
     assert match["emission_ug"] > 0
     assert match["metric"] == {"name": "val/acc", "value": 0.914}
     assert said["message"].startswith("This was done already: you, ")
-    assert "1 Wh" in said["message"]
+    assert "1.00 Wh" in said["message"]
     assert "val/acc 0.914" in said["message"]
     assert said["estimate"] == {
         "runs": 1,

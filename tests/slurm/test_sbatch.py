@@ -167,7 +167,7 @@ def test_a_batch_job_is_a_run_of_its_user_and_account_with_exactly_its_joules(
     assert ledger, "the processor's part is the job's as well"
     last = node.slurm.output(job_id).strip().splitlines()[-1]
     assert last.startswith("labcarbon: ")
-    assert "kWh" in last
+    assert "Wh (" in last
     assert f"/runs/{job_uuid(CLUSTER, job_id)}/" in last
     opened = (node.base / "of-daemon/opened").read_text()
     assert "/stat" in opened

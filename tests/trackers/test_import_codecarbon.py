@@ -54,7 +54,7 @@ def test_rows_become_finished_runs(lab: SmallLab, tmp_path: Path) -> None:
     said = _import(
         _file(tmp_path, _line(), _line(str(uuid.uuid4()), at="2026-11-02T12:00:00")), node="ws-1"
     )
-    assert "2 rows of 2 runs, 0.084 kWh: 2 imported" in said
+    assert "2 rows of 2 runs, 84.0 Wh: 2 imported" in said
     run = Run.objects.order_by("started_us")[0]
     # 9:00 in Berlin, where the lab is, is 8:00 UTC; the PUE is divided out; a run without a GPU has
     # no GPU window.
@@ -96,7 +96,7 @@ def test_rows_of_one_run_are_its_total_so_far(lab: SmallLab, tmp_path: Path) -> 
 
 
 def test_a_dry_run_writes_nothing(lab: SmallLab, tmp_path: Path) -> None:
-    assert "1 rows of 1 runs, 0.042 kWh would be imported" in _import(
+    assert "1 rows of 1 runs, 42.0 Wh would be imported" in _import(
         _file(tmp_path, _line()), dry_run=True
     )
     assert Run.objects.count() == 0

@@ -95,8 +95,8 @@ def test_a_run_with_all_its_parts(bring: Import, small: SmallLab, tmp_path: Path
     folder = wandb.execute(tmp_path / "work", TRAINING)
     planned = bring("--dry-run", *_node(small), "work")
     assert planned.returncode == 0, planned.stderr
-    assert "GPU 0: 0.004583 kWh" in planned.stdout  # 16 500 J
-    assert "GPU 1: 0.000833 kWh" in planned.stdout  # 3 000 J
+    assert "GPU 0: 4.58 Wh" in planned.stdout  # 16 500 J
+    assert "GPU 1: 0.833 Wh" in planned.stdout  # 3 000 J
     assert "555 s between power samples are gaps" in planned.stdout
     assert not Run.objects.exists()
 

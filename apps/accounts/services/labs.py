@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from apps.accounts import audit, credentials
+from apps.accounts.authentication import forget_tokens
 from apps.accounts.choices import (
     SCOPES_OF_NODE,
     SCOPES_OF_ROLE,
@@ -200,13 +201,19 @@ def new_token(
 
 
 @transaction.atomic
+def revoke_node_tokens(*, lab: Lab, node_uuid: UUID, now: int) -> int:
+    """Revoke the tokens of a node. Return their number."""
+    tokens = Token.objects.filter(lab=lab, node_uuid=node_uuid, revoked_us__isnull=True)
+    transaction.on_commit(forget_tokens)
+    return tokens.update(revoked_us=now)
+
+
+@transaction.atomic
 def issue_node_token(*, lab: Lab, node_uuid: UUID, now: int, by: User | None = None) -> str:
     """Return a new token that uploads for one node and has no read access. Earlier tokens of the
     node are revoked.
     """
-    Token.objects.filter(lab=lab, node_uuid=node_uuid, revoked_us__isnull=True).update(
-        revoked_us=now
-    )
+    revoke_node_tokens(lab=lab, node_uuid=node_uuid, now=now)
     _, text = new_token(
         kind=TokenKind.NODE,
         lab=lab,

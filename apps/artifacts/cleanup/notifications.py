@@ -274,7 +274,7 @@ def compose_mail(notification: Notification) -> EmailMessage:
     freed = freed_space([plan])
     for pk in items.filter(pk__in=freed).values_list("pk", flat=True):
         bytes_ -= freed[pk].size - freed[pk].bytes
-    host, deadline = one_line(plan.node.hostname), _format_deadline(notification)
+    host, deadline = one_line(plan.node.name), _format_deadline(notification)
     count_text = f"{number} artifact{'s' if number != 1 else ''}"
     plural = "" if plan.trash_days == 1 else "s"
     listed = [

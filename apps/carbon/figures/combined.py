@@ -8,6 +8,7 @@ from apps.carbon.figures.embodied import GROUPS as HARDWARE_GROUPS
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_by
 from apps.carbon.figures.energy import PUBLIC_GROUPS, Figure, figure, figures_by
 from apps.carbon.figures.figure_query import (
+    COST,
     HARDWARE_CONSUMERS,
     HARDWARE_METRICS,
     HARDWARE_OF,
@@ -49,6 +50,11 @@ class CombinedFigure:
         return (
             self.use.without_factor_mj if self.query.metric in ("emission_ug", *HARDWARE_OF) else 0
         )
+
+    @property
+    def without_price_mj(self) -> int:
+        """Return the energy without a price in the currency, if the query is for a cost."""
+        return self.use.without_price_mj if self.query.metric == COST else 0
 
 
 def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | None]:

@@ -1,5 +1,5 @@
-"""Figures: energy, facility energy and emissions of a subject over a period, in set-based SQL
-over the ledger.
+"""Figures: energy, facility energy, emissions and cost of a subject over a period, in set-based
+SQL over the ledger.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +19,7 @@ from apps.carbon.figures.sql import (
     metrics_sql,
     narrowed_sql,
     sums_sql,
+    waste_sql,
 )
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups import reader
@@ -53,6 +54,8 @@ GROUPS = {
     "way": "t.way",
     "factor": "f.id",
     "pue": "a.pue_ppm",
+    "waste": waste_sql(f"({KIND})"),
+    "price": "pr.id",
 }
 # Groups that any member may use. Pages show personal figures by the lab's policy.
 PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
@@ -61,13 +64,15 @@ PUBLIC_GROUPS = frozenset(GROUPS) - {"person", "os_user", "program", "stretch"}
 @dataclass(frozen=True)
 class Figure:
     """The sums of a set of ledger entries. ``without_factor_mj`` is energy without an emission
-    factor.
+    factor, ``without_price_mj`` energy without a price in the currency of the cost.
     """
 
     energy_mj: int = 0
     facility_energy_mj: int = 0
     emission_ug: int = 0
     without_factor_mj: int = 0
+    cost_ucurrency: int = 0
+    without_price_mj: int = 0
     entries: int = 0
 
     def __add__(self, other: "Figure") -> "Figure":
@@ -115,7 +120,8 @@ def _subject_param(query: FigureQuery) -> Any:
 
 
 def figure_of(row: dict[str, Any]) -> Figure:
-    """Return the figure of a row of sums."""
+    """Return the figure of a row of sums. Without sums of cost, the cost is unknown."""
+    row = {"cost_ucurrency": 0, "without_price_mj": row["energy_mj"], **row}
     return Figure(**{name: int(row[name] or 0) for name in Figure.__dataclass_fields__})
 
 
@@ -160,15 +166,16 @@ def figures_by(
     They add up to :func:`figure` exactly. Without groups there is one sum. Daily rollups are used
     where they exist. Group values: charge '~idle', '~overhead', '~unattributed' or a project's
     slug; run and node UUIDs as text with hyphens (see :func:`normal`); hour an integer; quality the
-    number of EnergyQuality. ``stretch`` is the first hour of a day of the lab, or an hour. Factor
-    and pue may be None.
+    number of EnergyQuality. ``stretch`` is the first hour of a day of the lab, or an hour. Factor,
+    pue and price (id) may be None. Costs are in the currency of the query, else of the lab.
     """
     within = _within(lab, query)
     if not within and reader.answers(query, group_by, basis=lab.basis):
         rows = reader.use_by(lab, query, group_by)
     else:
         columns = ", ".join(GROUPS[name] for name in group_by)
-        selected = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)), sums_sql()]
+        selected = [*(f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by))]
+        selected.append(sums_sql(query.currency or lab.currency))
         where, params = _where(lab, query, within)
         ordered = f"GROUP BY {columns} ORDER BY {columns}" if columns else ""
         rows = fetch_rows(f"SELECT {', '.join(selected)} {_FROM} WHERE {where} {ordered}", params)
@@ -185,8 +192,8 @@ def hours_of_consumers(
     for start in range(0, len(consumer_ids), 500):
         part = consumer_ids[start : start + 500]
         rows = fetch_rows(
-            f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql()} {_FROM} WHERE e.lab_id = %s "
-            "AND e.consumer_id IN "
+            f"SELECT e.consumer_id, e.node_id, e.hour, {sums_sql(lab.currency)} "
+            f"{_FROM} WHERE e.lab_id = %s AND e.consumer_id IN "
             f"({', '.join(['%s'] * len(part))}) GROUP BY e.consumer_id, e.node_id, e.hour",
             [basis, lab.pk, *part],
         )
@@ -274,6 +281,7 @@ def _entries(
         "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, "
         "e.energy_quality, e.share_quality, "
         "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
+        "pr.id AS price_id, pr.ucurrency_per_kwh AS price_ucurrency_per_kwh, pr.currency, "
         f"{', '.join(f'{sql} AS {name}' for name, sql in metrics_sql().items())} "
         f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
         params,

@@ -1,11 +1,11 @@
-"""Derive hours with one PUE and one emission factor from dated facts of sites. Pure."""
+"""Derive hours with one PUE, emission factor and price from dated facts of sites. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
+from apps.fleet.dated_facts import SiteFacts, dated_intervals, started_value_at, value_at
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,13 @@ class YearFactor:
 
 @dataclass(frozen=True)
 class Span:
-    """Whole hours with one PUE and one factor (None: factor unknown)."""
+    """Whole hours with one PUE, one factor and one price (None: unknown)."""
 
     from_hour: int
     to_hour: int
     pue_ppm: int
     factor_id: int | None
+    price_id: int | None = None
 
     @property
     def priced(self) -> tuple[int, int | None]:
@@ -54,19 +55,22 @@ def spans(
     to_hour: int,
     pues: Sequence[tuple[int, int]],
     factors: Sequence[tuple[int, Sequence[YearFactor]]],
+    prices: Sequence[tuple[int, int]] = (),
 ) -> list[Span]:
-    """Divide ``[from_hour, to_hour)`` where the PUE, the zone or the year's factor changes.
+    """Divide ``[from_hour, to_hour)`` where the PUE, the zone, the year's factor or the price
+    changes.
 
     ``pues`` are (from_hour, pue_ppm). ``factors`` are (from_hour, the factors of the zone from then
     on), empty for an unknown zone. The last value at or before an hour applies. Before the first
-    value, the first applies. Adjacent intervals with equal PUE and factor are merged.
+    value, the first applies; before the first of ``prices`` (from_hour, id), none does. Adjacent
+    intervals with equal values are merged.
     """
     years = {
         factor.year for _, year_factors in factors for factor in year_factors
     }  # between them nothing changes
     cuts = (
         {from_hour, to_hour}
-        | {hour for hour, _ in (*pues, *factors)}
+        | {hour for hour, _ in (*pues, *factors, *prices)}
         | {year_start_hour(year) for year in years}
     )
     edges = sorted(cut for cut in cuts if from_hour <= cut <= to_hour)
@@ -80,9 +84,10 @@ def spans(
         factor = factor_for_year(
             value_at(factors, start) or (), datetime.fromtimestamp(start * 3600, tz=UTC).year
         )
-        span = Span(start, end, pue_ppm, factor.factor_id if factor else None)
+        price_id = started_value_at(prices, start)
+        span = Span(start, end, pue_ppm, factor.factor_id if factor else None, price_id)
         last = result[-1] if result else None
-        if last and last.priced == span.priced:
+        if last and (last.priced, last.price_id) == (span.priced, span.price_id):
             result[-1] = replace(last, to_hour=end)
         else:
             result.append(span)
@@ -94,8 +99,11 @@ def spans_by_node(
     factors: Mapping[str, Sequence[YearFactor]],
     node_ids: Iterable[int],
     until: int,
+    prices: Mapping[int, Sequence[tuple[int, int]]] | None = None,
 ) -> dict[int, list[Span]]:
-    """Return the spans of nodes over ``[0, until)`` by their sites. ``factors`` are by zone."""
+    """Return the spans of nodes over ``[0, until)`` by their sites. ``factors`` are by zone,
+    ``prices`` by site.
+    """
     of_site: dict[int, list[Span]] = {}
     result: dict[int, list[Span]] = {}
     for node_id in node_ids:
@@ -104,7 +112,11 @@ def spans_by_node(
             if site_id not in of_site:
                 zones = [(hour, factors[zone]) for hour, zone in places.zones.get(site_id, ())]
                 of_site[site_id] = spans(
-                    from_hour=0, to_hour=until, pues=places.pues[site_id], factors=zones
+                    from_hour=0,
+                    to_hour=until,
+                    pues=places.pues[site_id],
+                    factors=zones,
+                    prices=(prices or {}).get(site_id, ()),
                 )
             result[node_id] += clipped(of_site[site_id], start, until if end is None else end)
     return result

@@ -8,7 +8,8 @@ from urllib.parse import quote_plus
 from apps.core.units import US_PER_HOUR
 
 ENERGY_METRICS = ("energy_mj", "facility_energy_mj")
-USE_METRICS = (*ENERGY_METRICS, "emission_ug")  # sums of the energy ledger
+COST = "cost_ucurrency"  # millionths of one currency
+USE_METRICS = (*ENERGY_METRICS, "emission_ug", COST)  # sums of the energy ledger
 ALLOCATION, INVENTORY = (
     "embodied_ug",
     "embodied_inventory_ug",
@@ -26,8 +27,21 @@ HARDWARE_CONSUMERS = (
     "unattributed",
 )  # fmt: skip
 CONSUMERS = tuple(dict.fromkeys((*USE_CONSUMERS, *HARDWARE_CONSUMERS)))
-FILTERS = ("quality", "consumer", "project", "os_user", "program", "use", "scope")
+ANY_WASTE = "any"
+WASTES = ("duplicate", "failed", "idle", ANY_WASTE)
+FILTERS = (
+    "quality",
+    "consumer",
+    "waste",
+    "project",
+    "os_user",
+    "program",
+    "use",
+    "scope",
+    "currency",
+)
 HIDDEN = "-"
+ANY = "*"  # currency of a query by price, whose groups have one each
 
 
 @dataclass(frozen=True)
@@ -40,9 +54,12 @@ class FigureQuery:
 
     Filters: ``quality`` is one energy quality. ``consumer`` is unused energy (idle), node overhead
     (overhead), or use without a known project (unattributed). For hardware it is one kind of charge
-    (idle, held, written_off, …). ``project`` is one project. ``os_user`` and ``program`` are the
-    user and program of a consumer. HIDDEN selects energy without such a name. ``use`` is one
-    consumer key. ``scope`` is one scope or category of ``profile`` (2, 3, 3.1 …).
+    (idle, held, written_off, …). ``waste`` is one kind of energy that could have been saved: of
+    duplicate runs, of failed runs that are no duplicates, of idle devices, or of any of them.
+    ``project`` is one project. ``os_user`` and ``program`` are the user and program of a consumer.
+    HIDDEN selects energy without such a name. ``use`` is one consumer key. ``scope`` is one scope
+    or category of ``profile`` (2, 3, 3.1 …). ``currency`` is that of a cost: prices in another one
+    are left out.
     """
 
     metric: str
@@ -60,6 +77,8 @@ class FigureQuery:
     program: str = ""
     use: str = ""
     scope: str = ""
+    waste: str = ""
+    currency: str = ""
 
     @property
     def subject(self) -> str:
@@ -93,7 +112,11 @@ class FigureQuery:
             ("basis", self.basis),
             ("profile", self.profile),
         ]
-        pairs += [(name, getattr(self, name)) for name in FILTERS if getattr(self, name)]
+        pairs += [
+            (name, getattr(self, name))
+            for name in FILTERS
+            if getattr(self, name) and (name != "currency" or self.metric == COST)
+        ]
         return "&".join(f"{name}={_quoted(value)}" for name, value in pairs)
 
     def replace(self, **changes: str | int) -> "FigureQuery":

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from apps.carbon.figures.figure_query import (
     CONSUMERS,
+    COST,
     HARDWARE_CONSUMERS,
     HARDWARE_OF,
     INVENTORY,
@@ -15,11 +16,13 @@ from apps.carbon.figures.figure_query import (
     SUBJECTS,
     USE_CONSUMERS,
     USE_METRICS,
+    WASTES,
     FigureQuery,
 )
 from apps.carbon.figures.scopes import PROFILES, SCOPES
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
+from apps.fleet.choices import CURRENCIES
 
 
 def _hour(text: str, field: str, *, up: bool) -> int:
@@ -51,12 +54,12 @@ def _one_of(value: str, allowed: Sequence[str], field: str) -> str:
 
 
 def parse_query(
-    params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol"
+    params: Mapping[str, str], *, basis: str, profile: str = "ghg_protocol", currency: str = ""
 ) -> FigureQuery:
     """Return the query of ``params``. Raises InvalidInput with the field and its valid values.
 
     ``basis`` must be the lab's basis: another one is refused, not replaced. The default ``profile``
-    is the one of the lab.
+    and ``currency`` are those of the lab.
     """
     for name in ("metric", "from", "to"):
         if not params.get(name):
@@ -110,6 +113,7 @@ def parse_query(
             hint=f"Use basis={basis}, or leave it out.",
         )
     quality, consumer, scope = (params.get(name, "") for name in ("quality", "consumer", "scope"))
+    waste = params.get("waste", "")
     profile_param = _one_of(params.get("profile") or profile, PROFILES, "profile")
     query = FigureQuery(
         metric=_one_of(params["metric"], METRICS, "metric"),
@@ -122,14 +126,28 @@ def parse_query(
         profile=profile_param,
         quality=_one_of(quality, QUALITIES, "quality") if quality else "",
         consumer=_one_of(consumer, CONSUMERS, "consumer") if consumer else "",
+        waste=_one_of(waste, WASTES, "waste") if waste else "",
         project=params.get("project", ""),
         os_user=params.get("os_user", ""),
         program=params.get("program", ""),
         use=params.get("use", ""),
         scope=_one_of(scope, SCOPES[profile_param], "scope") if scope else "",
+        currency=_currency(params, currency),
     )
     _check(query)
     return query
+
+
+def _currency(params: Mapping[str, str], default: str) -> str:
+    """Return the currency of a cost, '' for other metrics."""
+    requested = params.get("currency", "")
+    if params["metric"] != COST:
+        if requested:
+            raise InvalidInput(
+                "Only a cost has a currency.", field="currency", hint=f"Use metric={COST}."
+            )
+        return ""
+    return _one_of(requested, sorted(CURRENCIES), "currency") if requested else default
 
 
 def _runs(text: str) -> str:
@@ -147,7 +165,7 @@ def _runs(text: str) -> str:
         ) from error
 
 
-_OF_USE = ("quality", "os_user", "program", "use")
+_OF_USE = ("quality", "waste", "os_user", "program", "use")
 
 
 def _check(query: FigureQuery) -> None:

@@ -1,19 +1,21 @@
-"""SQL of the energy ledger: an entry ``e`` with price and attribution, and its three metrics."""
+"""SQL of the energy ledger: an entry ``e`` with factor, price and attribution, and its metrics."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from apps.carbon.choices import UseKind
-from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
+from apps.carbon.figures.figure_query import ANY, ANY_WASTE, HIDDEN, FigureQuery
 from apps.core.sql import emission_sql, facility_sql, split_sql
+from apps.fleet.choices import CURRENCIES
 from apps.ingest.choices import EnergyQuality
 
-# Ledger entry → the PUE and factor of its node at its hour. Takes the basis as parameter.
+# Ledger entry → the PUE, factor and price of its node at its hour. Takes the basis as parameter.
 PRICED = """
 JOIN ingest_consumer c ON c.id = e.consumer_id
 LEFT JOIN carbon_appliedfactor a
   ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
 LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
+LEFT JOIN fleet_siteprice pr ON pr.id = a.price_id
 """
 # … → the project and person charged, and the project's share of spread idle energy.
 CHARGED = f"""{PRICED}
@@ -40,6 +42,22 @@ def charge_sql(kind: str, project: str = "p") -> str:
     )
 
 
+def waste_sql(kind: str) -> str:
+    """Return SQL for the kind of waste of an entry with run ``r``, '' for none. The kinds are
+    disjoint. A run is a duplicate if somebody confirmed its finding, or if an open finding is
+    verified.
+    """
+    duplicates = (
+        "SELECT o.run_id FROM preflight_repeat o WHERE o.state = 'confirmed' OR (o.state = 'open' "
+        "AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
+    )
+    return (
+        f"CASE WHEN {kind} IN ('{UseKind.IDLE.value}', '{UseKind.IDLE_SHARE.value}') THEN 'idle' "
+        f"WHEN r.id IN ({duplicates}) THEN 'duplicate' WHEN r.state = 'failed' THEN 'failed' "
+        "ELSE '' END"
+    )
+
+
 def _part(value: str) -> str:
     """Return SQL for an entry's value, or for the project's part of spread idle energy."""
     return (
@@ -54,16 +72,27 @@ def metrics_sql() -> dict[str, str]:
         "energy_mj": _part("e.energy_mj"),
         "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
         "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", "f.ug_per_kwh")),
+        # mJ × PUE × price per kWh: the same product and rounding as emissions
+        "cost_ucurrency": _part(emission_sql("e.energy_mj", "a.pue_ppm", "pr.ucurrency_per_kwh")),
     }
 
 
-def sums_sql() -> str:
+def in_currency_sql(currency: str) -> str:
+    """Return SQL for whether the price ``pr`` is in a currency: costs of two are never added."""
+    if currency == ANY:
+        return "pr.id IS NOT NULL"
+    return f"pr.currency = '{currency}'" if currency in CURRENCIES else "1 = 0"
+
+
+def sums_sql(currency: str) -> str:
     """Return SQL for the sums of entries. The columns are the fields of Figure."""
-    metrics = metrics_sql()
+    metrics, priced = metrics_sql(), in_currency_sql(currency)
+    metrics["cost_ucurrency"] = f"CASE WHEN {priced} THEN {metrics['cost_ucurrency']} END"
     return (
         "".join(f"SUM({sql}) AS {name}, " for name, sql in metrics.items())
         + f"SUM(CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END) AS "
         "without_factor_mj, "
+        f"SUM(CASE WHEN {priced} THEN 0 ELSE {metrics['energy_mj']} END) AS without_price_mj, "
         "COUNT(*) AS entries"
     )
 
@@ -84,6 +113,11 @@ def narrowed_sql(
     elif query.consumer:
         clauses.append(f"({groups['charge']}) = %s")
         params.append(f"~{query.consumer}")
+    if query.waste == ANY_WASTE:
+        clauses.append(f"({groups['waste']}) <> ''")
+    elif query.waste:
+        clauses.append(f"({groups['waste']}) = %s")
+        params.append(query.waste)
     if query.project == HIDDEN:
         clauses.append(f"({groups['charge']}) IN ('~idle', '~overhead', '~unattributed')")
     elif query.project:

@@ -17,8 +17,10 @@ from apps.carbon.figures.sql import (
     PRICED,
     PROJECT,
     charge_sql,
+    in_currency_sql,
     metrics_sql,
     narrowed_sql,
+    waste_sql,
 )
 from apps.core.sql import (
     emission_sql,
@@ -39,11 +41,13 @@ GROUPS = {
     "person": "x.person_id",
     "factor": "x.factor_id",
     "pue": "x.pue_ppm",
+    "price": "pr.id",
     "consumer": "c.key",
     "run": "r.uuid",
     "os_user": "x.os_user",
     "program": "x.program",
     "stretch": "x.from_hour",
+    "waste": waste_sql("x.kind"),
 }
 _SUBJECTS = {
     "project": (
@@ -54,9 +58,10 @@ _SUBJECTS = {
 }
 KEYS = (
     "node_id, consumer_id, project_id, person_id, os_user, program, kind, energy_quality, "
-    "factor_id, pue_ppm"
+    "factor_id, pue_ppm, price_id"
 )
 SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries")
+USE_SUMS = (*SUMS, "cost_ucurrency")  # the cost is by price, so devices have none
 
 
 def spans_sql(
@@ -98,9 +103,9 @@ def use_sql(span: str, first: str) -> str:
     return (
         f"SELECT {first}, e.node_id, e.consumer_id, {PROJECT} AS project_id, t.person_id, "
         "COALESCE(t.os_user, '') AS os_user, COALESCE(t.program, '') AS program, "
-        f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, {columns}, "
-        f"CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS without_factor_mj, 1 "
-        "AS entries "
+        f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, pr.id AS price_id, "
+        f"{columns}, CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS "
+        "without_factor_mj, 1 AS entries "
         f"FROM {span} g CROSS JOIN energy_ledgerentry e {CHARGED} "
         "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour"
     )
@@ -133,7 +138,7 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
 
 
 def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield rows of (g0, g1, …, SUMS) for a query that :func:`answers` accepts.
+    """Yield rows of (g0, g1, …, fields of Figure) for a query that :func:`answers` accepts.
 
     Without groups, one row.
     """
@@ -142,12 +147,19 @@ def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[di
     selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [
         f"SUM(x.{name}) AS {name}" for name in SUMS
     ]
+    priced = in_currency_sql(query.currency or lab.currency)
+    selected += [
+        f"SUM(CASE WHEN {priced} THEN x.cost_ucurrency END) AS cost_ucurrency",
+        f"SUM(CASE WHEN {priced} THEN 0 ELSE x.energy_mj END) AS without_price_mj",
+    ]
     where, more = _where(lab, query)
     yield from fetch_rows(
         f"{spans} SELECT {', '.join(selected)} FROM ("
-        f"SELECT b.from_hour, {KEYS}, {', '.join(SUMS)} FROM b CROSS JOIN carbon_useday u WHERE "
-        "u.day_id = b.id "
-        f"UNION ALL {use_sql('g', 'e.hour AS from_hour')}) x "
+        f"SELECT b.from_hour, {KEYS}, {', '.join(USE_SUMS)} FROM b CROSS JOIN carbon_useday u "
+        "WHERE u.day_id = b.id "
+        f"UNION ALL SELECT from_hour, {KEYS}, {', '.join(USE_SUMS)} FROM "
+        f"({use_sql('g', 'e.hour AS from_hour')}) y) x "
+        "LEFT JOIN fleet_siteprice pr ON pr.id = x.price_id "
         "LEFT JOIN accounts_project p ON p.id = x.project_id LEFT JOIN fleet_node n ON n.id = "
         "x.node_id "
         "LEFT JOIN ingest_consumer c ON c.id = x.consumer_id "

@@ -18,7 +18,15 @@ from apps.assets.models import EmbodiedCharge
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.sql import PRICED
 from apps.carbon.models import RolledDay, StaleSpan
-from apps.carbon.rollups.reader import KEYS, SUMS, cover_sql, embodied_sql, meter_sums, use_sql
+from apps.carbon.rollups.reader import (
+    KEYS,
+    SUMS,
+    USE_SUMS,
+    cover_sql,
+    embodied_sql,
+    meter_sums,
+    use_sql,
+)
 from apps.core.clock import now_us
 from apps.core.intervals import day_edges
 from apps.core.jobs import enqueue
@@ -122,6 +130,8 @@ def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
     for _, from_hour, to_hour in spans:
         touched |= Q(from_hour__lt=to_hour, to_hour__gt=from_hour)
     days = list(RolledDay.objects.filter(touched, lab=lab, what=what).values_list("pk", flat=True))
+    if what == RollupKind.USE:
+        _add_to_run_totals(lab, days, sign=-1)
     RolledDay.objects.filter(pk__in=days).delete()
     StaleSpan.objects.filter(pk__in=[pk for pk, _, _ in spans]).delete()
 
@@ -188,8 +198,8 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             )
             return
         cursor.execute(
-            f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(SUMS)}) "
-            f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in SUMS)} "
+            f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(USE_SUMS)}) "
+            f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
             f"FROM ({use_sql(span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
             [lab.basis, lab.pk],
         )
@@ -209,3 +219,24 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             "GROUP BY g.id, e.device_id, e.node_id) q) y GROUP BY day_id, device_id, node_id",
             [lab.pk, lab.basis, lab.pk],
         )
+    _add_to_run_totals(lab, list(rolled_days.values_list("pk", flat=True)), sign=1)
+
+
+def _add_to_run_totals(lab: Lab, day_ids: Sequence[int], *, sign: int) -> None:
+    """Add the use of runs on rolled days to their totals, or subtract it."""
+    if not day_ids:
+        return
+    sums = ", ".join(f"SUM(u.{name}) * {int(sign)}" for name in SUMS)
+    changes = ", ".join(f"{name} = carbon_runtotal.{name} + excluded.{name}" for name in SUMS)
+    with connection.cursor() as cursor:
+        for start in range(0, len(day_ids), _MOST_DAYS):
+            ids = ", ".join(str(int(pk)) for pk in day_ids[start : start + _MOST_DAYS])
+            cursor.execute(
+                f"INSERT INTO carbon_runtotal (lab_id, run_uuid, {', '.join(SUMS)}) "
+                f"SELECT c.lab_id, c.run_uuid, {sums} FROM carbon_useday u "
+                "JOIN ingest_consumer c ON c.id = u.consumer_id "
+                f"WHERE u.day_id IN ({ids}) AND c.lab_id = %s AND c.run_uuid IS NOT NULL "
+                "GROUP BY c.lab_id, c.run_uuid "
+                f"ON CONFLICT (lab_id, run_uuid) DO UPDATE SET {changes}",
+                [lab.pk],
+            )

@@ -31,6 +31,7 @@ from apps.dashboard.charts import Chart
 from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import (
     Unit,
+    figure_text,
     format_value,
     grams_per_kwh,
     pue,
@@ -303,8 +304,7 @@ def _emission_range(it: StorageCost) -> str:
 def _unpriced(it: StorageCost) -> str:
     if not it.unpriced_bytes:
         return ""
-    unit = unit_for("energy_mj", [it.unpriced_mj])
-    return f"{format_value(it.unpriced_mj, unit)} {unit.name}"
+    return figure_text("energy_mj", it.unpriced_mj)
 
 
 def _name(projects: Mapping[int, Project], pk: int | None) -> str:

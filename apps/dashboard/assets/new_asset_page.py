@@ -132,10 +132,10 @@ class LabOptions:
         devices, nodes = free_meters(self._lab, self._asset)
         return [
             *(
-                Option(f"device:{device.pk}", f"{device} in {device.node.hostname}", device)
+                Option(f"device:{device.pk}", f"{device} in {device.node.name}", device)
                 for device in devices
             ),
-            *(Option(f"node:{node.pk}", f"Node {node.hostname}", node) for node in nodes),
+            *(Option(f"node:{node.pk}", f"Node {node.name}", node) for node in nodes),
         ]
 
 

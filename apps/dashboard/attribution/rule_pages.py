@@ -11,7 +11,7 @@ from apps.carbon.figures.energy import Figure, hours_of_consumers
 from apps.carbon.figures.visibility import Visibility
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import total
-from apps.dashboard.formatting import format_value, unit_for
+from apps.dashboard.formatting import figure_text
 from apps.runs.choices import AttributionSource
 
 ACTIVE, PLANNED, ENDED = "active", "planned", "ended"  # states of a rule
@@ -86,7 +86,7 @@ def criteria_text(rule: AttributionRule) -> str:
         f"namespace {rule.namespace}" if rule.namespace else "",
         f"in cluster {rule.cluster}" if rule.cluster else "",
         f"commands starting with {rule.path_prefix}" if rule.path_prefix else "",
-        f"on {rule.node.hostname}" if rule.node else "",
+        f"on {rule.node.name}" if rule.node else "",
         f"at {rule.site.name}" if rule.site else "",
     ]
     text = " ".join(part for part in parts if part)
@@ -134,15 +134,11 @@ def charge_changes(
 
 
 def _charge_change(before: str, after: str, part: Figure) -> ChargeChange:
-    energy, emission = (
-        unit_for("energy_mj", [part.energy_mj]),
-        unit_for("emission_ug", [part.emission_ug]),
-    )
     return ChargeChange(
         before=before,
         after=after,
-        energy=f"{format_value(part.energy_mj, energy)} {energy.name}",
-        emission=f"{format_value(part.emission_ug, emission)} {emission.name}",
+        energy=figure_text("energy_mj", part.energy_mj),
+        emission=figure_text("emission_ug", part.emission_ug),
         energy_mj=part.energy_mj,
         emission_ug=part.emission_ug,
         without_factor=bool(part.without_factor_mj),

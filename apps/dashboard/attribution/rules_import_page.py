@@ -131,10 +131,12 @@ def _lines(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 class _Names:
-    """Values of the form for the names in a file: host names, site names and user names."""
+    """Values of the form for the names in a file: names of nodes, sites and users."""
 
     def __init__(self, lab: Lab) -> None:
-        self._nodes = {name: str(uuid) for name, uuid in lab.nodes.values_list("hostname", "uuid")}
+        self._nodes = {
+            name: str(node.uuid) for node in lab.nodes.all() for name in (node.name, node.hostname)
+        }
         self._sites = {name: str(pk) for name, pk in lab.sites.values_list("name", "pk")}
         self._people = {
             name: str(pk) for name, pk in lab.memberships.values_list("user__username", "user_id")

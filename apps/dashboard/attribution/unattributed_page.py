@@ -83,7 +83,7 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
     """Return unattributed energy. The number of queries does not depend on the number of rows."""
     query = unattributed_query(lab, period)
     figures = figures_by(lab, query, ["os_user", "program", "node"])
-    names = {str(uuid): name for uuid, name in lab.nodes.values_list("uuid", "hostname")}
+    names = {str(node.uuid): node.name for node in lab.nodes.all()}
     groups: dict[tuple[str, str], dict[str, Figure]] = defaultdict(dict)
     for (os_user, program, node), part in figures.items():
         groups[os_user, program][node] = part
@@ -123,14 +123,14 @@ def _row(
     own = query.replace(os_user=os_user or HIDDEN, program=program or HIDDEN)
     summed = total(parts.values())
     nodes = [node for node in parts if node in names]
-    hostnames = sorted(names[node] for node in nodes)
+    node_names = sorted(names[node] for node in nodes)
     more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
     rule = f"os_user={os_user}" if os_user else f"node={nodes[0]}" if len(nodes) == 1 else ""
     return Row(
         key=row_key(*key),
         user=os_user or "unknown",
         program=program or "unknown",
-        nodes=", ".join(hostnames[:3]) + more,
+        nodes=", ".join(node_names[:3]) + more,
         figures=energy_and_emissions(own, summed, units),
         share=percent_quantity(own, summed.energy_mj, whole_mj),
         rule=rule,

@@ -19,7 +19,14 @@ from apps.assets.models import AssetMeter, DeviceDay, EmbodiedCharge, LifecycleE
 from apps.assets.services.charges import as_charge, as_event
 from apps.carbon.figures.embodied_rate import Rate, rate_at
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.formatting import grouped, percent, significant, unit_for
+from apps.dashboard.formatting import (
+    figure_text,
+    format_value,
+    grouped,
+    percent,
+    significant,
+    unit_for,
+)
 from apps.fleet.dated_facts import dated_intervals, value_at
 from apps.fleet.models import ACTIVE
 
@@ -79,8 +86,7 @@ class SourceView:
 
 
 def _grams(ug: int) -> str:
-    unit = unit_for("embodied_ug", [ug])
-    return f"{significant(Decimal(ug) / unit.divisor)} {unit.name}"
+    return figure_text("embodied_ug", ug)
 
 
 def charge_view(lab: Lab, row: Mapping[str, Any], start: int, until: int) -> ChargeView:
@@ -271,9 +277,6 @@ def range_of(lab: Lab, by_asset: Mapping[int, int]) -> str:
         return ""
     unit = unit_for("embodied_ug", [whole + high_ug])
     return (
-        " – ".join(
-            significant(Decimal(value) / unit.divisor)
-            for value in (whole - low_ug, whole + high_ug)
-        )
+        " – ".join(format_value(value, unit) for value in (whole - low_ug, whole + high_ug))
         + f" {unit.name}"
     )

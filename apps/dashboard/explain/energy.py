@@ -1,5 +1,5 @@
-"""Explanation of an energy or emission figure: equation, ledger, windows of an hour, readings
-and factors.
+"""Explanation of an energy, emission or cost figure: equation, ledger, windows of an hour,
+readings, factors and prices.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,14 @@ from urllib.parse import urlencode
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import earlier_edition, entries, normal
 from apps.carbon.figures.factor_spans import year_start_hour
-from apps.carbon.figures.figure_query import FigureQuery, iso_hour
+from apps.carbon.figures.figure_query import COST, FigureQuery, iso_hour
 from apps.carbon.figures.visibility import Visibility
 from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.coverage import device_times, time_shares
+from apps.dashboard.explain.cost import CostView, cost_view
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
 from apps.dashboard.explain.subjects import filter_text, subject_of
@@ -39,6 +40,7 @@ VERBS = {
     "energy_mj": "used by",
     "facility_energy_mj": "facility energy of",
     "emission_ug": "electricity of",
+    COST: "electricity cost of",
 }
 
 
@@ -59,6 +61,7 @@ class Entry:
     energy: str
     pue: str
     factor: str
+    price: str
     value: str
     drill: str
     selected: bool
@@ -103,6 +106,7 @@ class ExplainPage:
     energy: Quantity
     facility: Quantity
     emission: Quantity
+    cost: CostView | None
     qualities: list[tuple[str, Quantity]]
     single: Priced | None
     pue: str
@@ -143,7 +147,6 @@ def _entry(
     if row["placement_quality"] == PlacementQuality.IMPUTED:
         marks.append("estimated time")
     drill = urlencode({"hour": iso_hour(row["hour"]), "device": row["device"]})
-    value = row[query.metric]
     return Entry(
         hour=row["hour"],
         hour_us=row["hour"] * US_PER_HOUR,
@@ -160,10 +163,22 @@ def _entry(
         factor=grouped(row["factor_ug_per_kwh"])
         if row["factor_ug_per_kwh"] is not None
         else "none",
-        value=grouped(value) if value is not None else "unknown",
+        price=f"{grouped(row['price_ucurrency_per_kwh'])} {row['currency']}"
+        if row["price_id"] is not None
+        else "none",
+        value=_value_text(row, query),
         drill=f"?{query.to_query_string()}&{drill}#windows",
         selected=selected == (row["device"], row["hour"]),
     )
+
+
+def _value_text(row: dict[str, Any], query: FigureQuery) -> str:
+    """Return the value of an entry. A cost in another currency is not in the figure."""
+    value = row[query.metric]
+    if value is None:
+        return "unknown"
+    is_added = query.metric != COST or row["currency"] == query.currency
+    return grouped(value) if is_added else f"{grouped(value)} {row['currency']}"
 
 
 def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> FactorView:
@@ -257,6 +272,7 @@ def explain_page(
     zones = zones_ever(lab)
     priced = pricing.factors if query.metric == "emission_ug" else []
     factors = [factor_view(factor, query, zones) for factor in priced]
+    cost = cost_view(lab, query, whole) if query.metric == COST else None
     times = [
         time
         for time in device_times(lab, query.from_hour, query.to_hour, now)
@@ -280,6 +296,7 @@ def explain_page(
         energy=quantity(query.replace(metric="energy_mj"), whole),
         facility=quantity(query.replace(metric="facility_energy_mj"), whole),
         emission=quantity(query.replace(metric="emission_ug"), whole),
+        cost=cost,
         qualities=_qualities(query, pricing),
         single=single,
         pue=pue(single.pue_ppm) if single and single.pue_ppm is not None else "unknown",
@@ -299,8 +316,8 @@ def explain_page(
         hour=hour,
         factors=factors,
         coverage=coverage,
-        coverage_of=node.hostname if node else "all metered devices of the lab",
-        citation=_citation(subject, query, period, pricing, headline, coverage, version),
+        coverage_of=node.name if node else "all metered devices of the lab",
+        citation=_citation(subject, query, period, pricing, cost, headline, coverage, version),
         units=column_units([whole]),
     )
 
@@ -321,6 +338,7 @@ def _citation(
     query: FigureQuery,
     period: Period,
     pricing: Pricing,
+    cost: CostView | None,
     headline: Quantity,
     coverage: str,
     version: str,
@@ -337,6 +355,7 @@ def _citation(
             f"{factor.source}"
             for factor in pricing.factors
         ]
+    basis += cost.citation if cost else []
     if pricing.range_text:
         basis.append(f"P5–P95 {pricing.range_text}")
     words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from apps.accounts.models import Lab
@@ -13,7 +12,14 @@ from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import DeclaredRange, EmissionFactor
 from apps.core.units import PPM
 from apps.dashboard.figures import total
-from apps.dashboard.formatting import Part, Range, grams_per_kwh, significant, uncertainty, unit_for
+from apps.dashboard.formatting import (
+    Part,
+    Range,
+    format_value,
+    grams_per_kwh,
+    uncertainty,
+    unit_for,
+)
 from apps.ingest.choices import EnergyQuality
 
 _MAX_LISTED_RUNS = 500
@@ -39,7 +45,7 @@ class Pricing:
     parts: list[Priced]
     by_quality: dict[str, Figure]
     range: Range
-    metric: str
+    query: FigureQuery
 
     @property
     def factors(self) -> list[EmissionFactor]:
@@ -57,11 +63,8 @@ class Pricing:
         """
         if self.range.high <= 0 or self.range.low == self.range.high:
             return ""
-        unit = unit_for(self.metric, [self.range.high])
-        low, high = (
-            significant(Decimal(value) / unit.divisor)
-            for value in (self.range.low, self.range.high)
-        )
+        unit = unit_for(self.query.metric, [self.range.high], currency=self.query.currency)
+        low, high = (format_value(value, unit) for value in (self.range.low, self.range.high))
         return f"{low}–{high} {unit.name}"
 
 
@@ -127,7 +130,7 @@ def pricing_from(
             name: total(qualities[name]) for name in EnergyQuality.names if name in qualities
         },
         range=uncertainty(errors),
-        metric=query.metric,
+        query=query,
     )
 
 

@@ -16,6 +16,12 @@ _OF_USE = {
     "overhead": "node overhead",
     "unattributed": "unattributed energy",
 }
+_OF_WASTE = {
+    "duplicate": "duplicate runs",
+    "failed": "failed runs that are no duplicates",
+    "idle": "idle devices",
+    "any": "what could have been saved: duplicate runs, failed runs, idle devices",
+}
 _OF_HARDWARE = {
     **_OF_USE,
     "used": "time in use",
@@ -49,12 +55,12 @@ def subject_of(lab: Lab, query: FigureQuery) -> tuple[str, str, Node | None]:
     if kind == "node":
         node = Node.objects.filter(lab=lab, uuid=key).first()
         if node is not None:
-            return node.hostname, reverse("node", args=[key]), node
+            return node.name, reverse("node", args=[key]), node
     if kind == "device":
         device = Device.objects.filter(lab=lab, key=key).select_related("node").first()
         if device is not None:
             return (
-                f"{device.name or device.key} in {device.node.hostname}",
+                f"{device.name or device.key} in {device.node.name}",
                 reverse("node", args=[device.node.uuid]),
                 device.node,
             )
@@ -85,6 +91,8 @@ def filter_text(query: FigureQuery) -> str:
         filters.append(
             f"only {(_OF_USE if query.metric in USE_METRICS else _OF_HARDWARE)[query.consumer]}"
         )
+    if query.waste:
+        filters.append(f"only {_OF_WASTE[query.waste]}")
     if query.quality:
         filters.append(f"only energy of quality {query.quality.lower()}")
     if query.project:

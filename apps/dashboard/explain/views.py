@@ -41,7 +41,12 @@ def _requested_query(
         raise InvalidInput(
             f"Unknown parameter {unknown[0][:40]!r}.", field="query", hint=f"Use {names}."
         )
-    query = parse_query(request.GET.dict(), basis=visitor.lab.basis, profile=visitor.lab.profile)
+    query = parse_query(
+        request.GET.dict(),
+        basis=visitor.lab.basis,
+        profile=visitor.lab.profile,
+        currency=visitor.lab.currency,
+    )
     if query.personal:
         visibility_for(visitor.lab, visitor.user).check(query)
     require_subject(visitor.lab, query)
@@ -99,6 +104,9 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 row["facility_energy_mj"],
                 row["factor_ug_per_kwh"],
                 row["emission_ug"],
+                row["price_ucurrency_per_kwh"],
+                row["currency"],
+                row["cost_ucurrency"],
             )
 
     head = (
@@ -118,6 +126,9 @@ def ledger_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "facility_energy_mj",
         "factor_ug_co2e_per_kwh",
         "emission_ug_co2e",
+        "price_ucurrency_per_kwh",
+        "currency",
+        "cost_ucurrency",
     )
     return csv_response(f"{visitor.lab.slug}-{query.subject}-ledger", head, lines())
 

@@ -10,6 +10,7 @@ from apps.artifacts.cleanup.notifications import pending_deletions
 from apps.dashboard.frame.navigation import navigation, settings_pages
 from apps.dashboard.frame.period_menu import period_params
 from apps.dashboard.frame.profile_menu import profile_choices
+from apps.dashboard.help.topics import help_href
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
@@ -32,5 +33,6 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         ),
         "settings_pages": settings_pages(visitor, request.path) if visitor else [],
         "pending_deletions": pending,
+        "help_href": help_href(request),
         "is_set_up": SimpleLazyObject(is_set_up),
     }

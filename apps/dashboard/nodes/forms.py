@@ -37,6 +37,7 @@ from apps.fleet.services import (
     delete_site,
     issue_enrolment_code,
     move_node,
+    rename_node,
     rename_site,
     set_control,
     set_price,
@@ -46,6 +47,7 @@ from apps.fleet.services import (
     undo_move,
     withdraw_site_fact,
 )
+from apps.fleet.services.nodes import MAX_NAME
 from apps.runs.services.messages import accept_messages, discard_messages
 
 MAX_WATTS = 100_000
@@ -162,7 +164,7 @@ class OverheadForm(PageForm):
             now=self.visitor.now,
         )
         return (
-            f"Node overhead saved. All hours of {self.node.hostname} are recalculated in the "
+            f"Node overhead saved. All hours of {self.node.name} are recalculated in the "
             "background."
         )
 
@@ -173,6 +175,29 @@ class OverheadForm(PageForm):
         if choice in self._defaults:
             return self._defaults[choice].static_mw
         return int(self.cleaned_data["watts"] * 1000)
+
+
+class NameForm(PageForm):
+    """Set the display name of a node. An empty one removes it."""
+
+    roles = MANAGERS
+    node: Node
+
+    name = TextField(
+        label="Name",
+        required=False,
+        max_length=MAX_NAME,
+        help_text="Empty: the hostname that the collector reports.",
+    )
+
+    def save(self) -> str:
+        node = rename_node(
+            node=self.node,
+            name=self.cleaned_data["name"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        return f"The name of this node is {node.name}."
 
 
 class RefusedMessagesForm(PageForm):
@@ -192,7 +217,7 @@ class RefusedMessagesForm(PageForm):
         decide |= {"by": self.visitor.user, "now": self.visitor.now}
         if self.cleaned_data["decision"] == self.ACCEPT:
             run = accept_messages(**decide)
-            return f"Run {run.name} is reported by {self.node.hostname} now."
+            return f"Run {run.name} is reported by {self.node.name} now."
         discard_messages(**decide)
         return "Messages discarded. The run is unchanged."
 
@@ -210,11 +235,11 @@ class MoveForm(PreviewedForm, StartOrAlwaysFields):
         site: Site = self.cleaned_data["site"]
         if self.always:
             correct_place(node=self.node, site=site, **self.author)
-            return f"{self.node.hostname} was always at {site}. {RECALCULATED}"
+            return f"{self.node.name} was always at {site}. {RECALCULATED}"
         move_node(node=self.node, site=site, from_us=self.start_us(), **self.author)
         if self.start_us() > self.visitor.now:
-            return f"Planned: {self.node.hostname} moves to {site} on {self.start_text()}."
-        return f"{self.node.hostname} moved to {site}. {RECALCULATED}"
+            return f"Planned: {self.node.name} moves to {site} on {self.start_text()}."
+        return f"{self.node.name} moved to {site}. {RECALCULATED}"
 
     def start_text(self) -> str:
         """Return the day of the move in the lab's time zone."""

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab
+from apps.accounts.selectors import has_node_token
 from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.figure_query import FigureQuery
 from apps.catalog.selectors import host_powers
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
 from apps.dashboard.coverage import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
 from apps.dashboard.figures import (
     EnergyAndEmissions,
+    Projected,
     Quantity,
     Units,
     column_units,
     energy_and_emissions,
     percent_quantity,
+    projected,
     quantity,
     total,
 )
@@ -74,13 +78,14 @@ class Source:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node in the list."""
+    """A node in the list. ``collector``: version of its collector, '' if it reports none."""
 
     node: Node
     site: Site | None
     zone: str
     state: str
     state_text: str
+    collector: str
     devices: int
     figures: EnergyAndEmissions | None
     covered: Covered | None
@@ -108,11 +113,24 @@ class SiteRow:
 
 
 @dataclass(frozen=True)
+class RetiredSum:
+    """The energy and emissions of the retired nodes that are not listed."""
+
+    energy: Projected
+    emission: Projected
+
+
+@dataclass(frozen=True)
 class NodesPage:
-    """The list of nodes. The sum of its rows is ``totals``."""
+    """The list of nodes. The sum of its rows, with the energy of the retired nodes that are not
+    listed, is ``totals``. ``retired``: the number of retired nodes.
+    """
 
     period: Period
     rows: list[NodeRow]
+    retired: int
+    shows_retired: bool
+    hidden: RetiredSum | None
     units: Units
     totals: EnergyAndEmissions | None
     quarantined: list[QuarantinedRow]
@@ -149,11 +167,19 @@ def sources_of(health: Any) -> list[Source]:
     return listed
 
 
+def collector_version(node: Node) -> str:
+    """Return the collector version of a node's last upload, or of its enrolment. '' for none."""
+    version = node.health.get("collector") if isinstance(node.health, dict) else None
+    if isinstance(version, str) and version:
+        return version[:64]
+    return str(node.facts.get("collector", ""))[:64]
+
+
 def current_facts(node: Node) -> dict[str, str]:
     """Return the facts of a node's enrolment, with the collector version of its last upload."""
     facts = {str(name): str(value) for name, value in node.facts.items()}
-    version = node.health.get("collector") if isinstance(node.health, dict) else None
-    return {**facts, "collector": version[:64]} if isinstance(version, str) and version else facts
+    version = collector_version(node)
+    return {**facts, "collector": version} if version else facts
 
 
 def kept_messages(health: Any) -> int:
@@ -173,6 +199,8 @@ def node_state(node: Node, site: Site | None, now: int) -> tuple[str, str]:
         return "declared", "declared use"
     if TRACKER in node.facts:
         return "declared", f"reported by {node.facts[TRACKER]}"
+    if node.retired_us is not None:
+        return "retired", "retired"
     if node.last_push_us is None:
         return "silent", "no upload yet"
     age = now - node.last_push_us
@@ -191,10 +219,10 @@ def _skew(node: Node) -> tuple[str, bool]:
 
 def _quarantined_rows(lab: Lab) -> list[QuarantinedRow]:
     groups: dict[str, list[str]] = defaultdict(list)
-    for reason, host in QuarantinedWindow.objects.filter(
+    for reason, display_name, host in QuarantinedWindow.objects.filter(
         node__lab=lab, decision=Decision.NONE
-    ).values_list("reason", "node__hostname"):
-        groups[reason].append(host)
+    ).values_list("reason", "node__display_name", "node__hostname"):
+        groups[reason].append(display_name or host)
     return [
         QuarantinedRow(
             reason, REASONS.get(reason, reason), len(hosts), ", ".join(sorted(set(hosts))[:5])
@@ -203,8 +231,10 @@ def _quarantined_rows(lab: Lab) -> list[QuarantinedRow]:
     ]
 
 
-def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
-    """Return all nodes. The number of queries does not depend on the number of rows."""
+def nodes_page(*, lab: Lab, period: Period, now: int, shows_retired: bool = False) -> NodesPage:
+    """Return the nodes in use, and on request the retired ones. The number of queries does not
+    depend on the number of rows.
+    """
     query = lab_query(lab, period)
     by_node = {str(key): part for (key,), part in figures_by(lab, query, ["node"]).items()}
     times: dict[int, list[DeviceTime]] = defaultdict(list)
@@ -220,7 +250,13 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         devices[node_id] += 1
     units = column_units(by_node.values())
     rows = []
-    for node in Node.objects.filter(lab=lab).order_by("hostname", "id"):
+    retired = []
+    nodes = sorted(Node.objects.filter(lab=lab), key=lambda node: (node.name.casefold(), node.pk))
+    for node in nodes:
+        if node.retired_us is not None:
+            retired.append(node)
+            if not shows_retired:
+                continue
         part = by_node.get(str(node.uuid))
         own = query.replace(subject_kind="node", subject_key=str(node.uuid))
         site = placements[node.pk].site if node.pk in placements else None
@@ -234,6 +270,7 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
                 site,
                 zone,
                 *state,
+                collector_version(node),
                 devices[node.pk],
                 figures,
                 known,
@@ -243,7 +280,25 @@ def nodes_page(*, lab: Lab, period: Period, now: int) -> NodesPage:
         )
     totals = energy_and_emissions(query, total(by_node.values()), units) if by_node else None
     sites = [SiteRow(site, zones.get(site.pk, "")) for site in sites_of(lab)]
-    return NodesPage(period, rows, units, totals, _quarantined_rows(lab), sites)
+    hidden = [by_node[str(node.uuid)] for node in retired if str(node.uuid) in by_node]
+    return NodesPage(
+        period,
+        rows,
+        len(retired),
+        shows_retired,
+        _retired_sum(query, total(hidden), units) if hidden and not shows_retired else None,
+        units,
+        totals,
+        _quarantined_rows(lab),
+        sites,
+    )
+
+
+def _retired_sum(query: FigureQuery, figure: Figure, units: Units) -> RetiredSum:
+    return RetiredSum(
+        projected(query.replace(metric="energy_mj"), figure, units.energy),
+        projected(query.replace(metric="emission_ug"), figure, units.emission),
+    )
 
 
 @dataclass(frozen=True)
@@ -273,12 +328,13 @@ class GapRow:
 
 @dataclass(frozen=True)
 class NodePage:
-    """One node over a period."""
+    """One node over a period. ``has_token``: it has a valid token, so it can upload."""
 
     node: Node
     period: Period
     state: str
     state_text: str
+    has_token: bool
     site: Site | None
     zone: str
     stays: list[StayRow]
@@ -337,6 +393,7 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
         period=period,
         state=state,
         state_text=state_text,
+        has_token=has_node_token(lab, node.uuid),
         site=site,
         zone=zone_at(site, hour_of(now)) if site else "",
         stays=stays,

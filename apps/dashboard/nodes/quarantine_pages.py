@@ -7,8 +7,8 @@ from decimal import Decimal
 from django.db.models import Count, Q
 
 from apps.accounts.models import Lab
-from apps.core.units import US_PER_S
-from apps.dashboard.formatting import duration, exact, format_value, significant, unit_for
+from apps.core.units import US_PER_S, window_energy_text
+from apps.dashboard.formatting import duration, exact, significant
 from apps.fleet.models import Device, Node
 from apps.ingest.acceptance import Acceptance, CountedWindow
 from apps.ingest.archive_files import ArchiveProblem
@@ -41,8 +41,7 @@ class Energy:
 
 
 def energy_of(energy_mj: int) -> Energy:
-    unit = unit_for("energy_mj", [energy_mj])
-    text = f"{format_value(energy_mj, unit)} {unit.name}"
+    text = window_energy_text(energy_mj)
     return Energy(text, exact(energy_mj, "energy_mj"), energy_mj)
 
 

@@ -20,6 +20,7 @@ from apps.dashboard.nodes.device_page import device_page
 from apps.dashboard.nodes.forms import (
     EnrolForm,
     MoveForm,
+    NameForm,
     OverheadForm,
     PreviewedForm,
     RefusedMessagesForm,
@@ -40,7 +41,12 @@ def nodes(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
         return period
-    content = nodes_page(lab=visitor.lab, period=period, now=visitor.now)
+    content = nodes_page(
+        lab=visitor.lab,
+        period=period,
+        now=visitor.now,
+        shows_retired=request.GET.get("show") == "retired",
+    )
     return render(
         request,
         "dashboard/nodes/nodes.html",
@@ -71,6 +77,7 @@ def node(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
         "menu": period_menu(request, period, visitor.now),
         "form": form,
         "move_form": MoveForm(visitor, node=node),
+        "name_form": NameForm(visitor, initial={"name": node.display_name}, node=node),
     }
     return render(request, "dashboard/nodes/node.html", context, status=form.status)
 

@@ -2,9 +2,9 @@
 command for it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Q
 from django.urls import reverse
 
 from apps.accounts.models import Lab
@@ -18,10 +18,9 @@ from apps.dashboard.nodes.quarantine_pages import REASONS, energy_of
 from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.choices import SiteKind
 from apps.fleet.device_health import device_problems
-from apps.fleet.models import Node
+from apps.fleet.fleet_token_selectors import refused_enrolments, waiting_enrolments
 from apps.fleet.selectors import (
-    SILENT_AFTER_US,
-    measured_nodes,
+    NodeStatus,
     nodes_with_device_problems,
     sites_without_zone,
     unlisted_zones,
@@ -92,11 +91,8 @@ def _factor_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def _node_alerts(lab: Lab, now: int) -> list[Alert]:
-    waiting = Q(last_push_us__lt=now - SILENT_AFTER_US) | Q(
-        last_push_us__isnull=True, enrolled_us__lt=now - SILENT_AFTER_US
-    )
-    silent = list(measured_nodes(lab).filter(waiting)[: _MAX_LISTED + 1])
+def _node_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
+    silent = [node for node in nodes if node.is_waiting(now)]
     alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
         alerts.append(
@@ -111,12 +107,12 @@ def _node_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def _silent_node_alert(node: Node, now: int) -> Alert:
+def _silent_node_alert(node: NodeStatus, now: int) -> Alert:
     if node.last_push_us is None:
-        title = f"{node.hostname} has not uploaded yet"
+        title = f"{node.name} has not uploaded yet"
         text = "The node is enrolled but has sent no data. Find the cause on the node with"
     else:
-        title = f"{node.hostname} has been silent for {duration(now - node.last_push_us)}"
+        title = f"{node.name} has been silent for {duration(now - node.last_push_us)}"
         text = "Energy since the last upload is unknown. Find the cause on the node with"
     return Alert(
         title, text, reverse("node", args=[node.uuid]), "Show node", "silent", command=DOCTOR
@@ -165,7 +161,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
         silent = [problem for problem in problems if problem.state == "silent"]
         alerts += [
             Alert(
-                f"GPU silent: {problem.name} of {node.hostname}",
+                f"GPU silent: {problem.name} of {node.name}",
                 f"No reading for {duration(max(0, now - problem.since_us))}. Its energy is "
                 "unknown. Find the cause on the node with",
                 href,
@@ -180,7 +176,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             names = lost[0].name if len(lost) == 1 else f"{len(lost)} GPUs"
             alerts.append(
                 Alert(
-                    f"GPU lost: {names} of {node.hostname}",
+                    f"GPU lost: {names} of {node.name}",
                     "No response, so the energy is unknown. Find the cause on the node with",
                     href,
                     "Show node",
@@ -193,7 +189,7 @@ def _device_alerts(lab: Lab, now: int) -> list[Alert]:
             gpus = f"{by_power} GPU{'' if by_power == 1 else 's'}"
             alerts.append(
                 Alert(
-                    f"Energy counter of {gpus} of {node.hostname} not used",
+                    f"Energy counter of {gpus} of {node.name} not used",
                     "The energy is integrated from power samples. Find the cause on the node with",
                     href,
                     "Show node",
@@ -220,11 +216,42 @@ def _database_alerts() -> list[Alert]:
     ]
 
 
+def _enrolment_alerts(lab: Lab, now: int) -> list[Alert]:
+    """Return an alert of nodes that wait for approval, and one of known nodes that were refused."""
+    alerts = []
+    for rows, kind, title, text in (
+        (
+            waiting_enrolments(lab),
+            "node-waiting",
+            "waiting for approval",
+            "Their collectors measure and upload after your approval.",
+        ),
+        (
+            refused_enrolments(lab, now),
+            "node-refused",
+            "known already: enrolment refused",
+            "Allow a node that was installed again. Do not allow a copied disk.",
+        ),
+    ):
+        names = list(rows.values_list("hostname", flat=True)[: _MAX_LISTED + 1])
+        if names:
+            listed = ", ".join(names[:_MAX_LISTED]) + (" …" if len(names) > _MAX_LISTED else "")
+            anchor = "waiting" if kind == "node-waiting" else "known"
+            href = f"{reverse('node-add')}#{anchor}"
+            alerts.append(Alert(f"{listed}: {title}", text, href, "Decide", kind))
+    return alerts
+
+
 def alerts_of(
-    lab: Lab, charges: list[Charge], now: int, *, can_manage: bool = False
+    lab: Lab,
+    charges: list[Charge],
+    nodes: Sequence[NodeStatus],
+    now: int,
+    *,
+    can_manage: bool = False,
 ) -> list[Alert]:
     """Return the alerts of a lab, most urgent first. Those of the server are for managers."""
-    alerts = _database_alerts() if can_manage else []
+    alerts = [*_database_alerts(), *_enrolment_alerts(lab, now)] if can_manage else []
     alerts += [
         Alert(
             f"No grid zone for {site.name}",
@@ -249,7 +276,7 @@ def alerts_of(
         if found.site.kind != SiteKind.DECLARED or not found.grid_zone
     ]
     alerts += _factor_alerts(lab, now)
-    alerts += _node_alerts(lab, now)
+    alerts += _node_alerts(nodes, now)
     alerts += _device_alerts(lab, now)
     alerts += [
         Alert(
@@ -293,7 +320,7 @@ def alerts_of(
     alerts += _quarantine_alerts(lab, now)
     alerts += [
         Alert(
-            f"Refused run messages of {node.hostname}",
+            f"Refused run messages of {node.name}",
             "The node may not change these runs. Accept or discard its messages.",
             f"{reverse('node', args=[node.uuid])}#refused-messages",
             "Decide",
@@ -301,11 +328,9 @@ def alerts_of(
         )
         for node in nodes_with_refused_messages(lab).order_by("hostname")[:_MAX_LISTED]
     ]
-    unknown_overhead = list(
-        measured_nodes(lab).filter(static_power_mw__isnull=True, virtual=False)[: _MAX_LISTED + 1]
-    )
+    unknown_overhead = [node for node in nodes if node.static_power_mw is None and not node.virtual]
     if unknown_overhead:
-        names = ", ".join(node.hostname for node in unknown_overhead[:_MAX_LISTED]) + (
+        names = ", ".join(node.name for node in unknown_overhead[:_MAX_LISTED]) + (
             " …" if len(unknown_overhead) > _MAX_LISTED else ""
         )
         text = (

@@ -16,11 +16,19 @@ COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
 
 @dataclass(frozen=True)
 class Change:
-    """'12 % less energy than in October 2026'. Without ``quantity``, ``reason`` says why."""
+    """'12 % less energy than in October 2026'. Without ``quantity``, ``reason`` says why.
+    ``direction``: 'up', 'down' or 'same'.
+    """
 
     quantity: Quantity | None
     text: str
     reason: str = ""
+    direction: str = ""
+
+    @property
+    def sign(self) -> str:
+        """Return the mark of the direction."""
+        return {"up": "▲", "down": "▼"}.get(self.direction, "")
 
 
 def change_of_energy(
@@ -34,7 +42,7 @@ def change_of_energy(
     """Return the change against ``earlier``; None if nothing is compared or nothing was used."""
     if earlier is None or not whole.energy_mj:
         return None
-    name = earlier.label if earlier.is_in_days else f"the {earlier.hours} hours before"
+    name = _name(earlier, period)
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > earlier.from_hour * US_PER_HOUR:
         return Change(None, "", f"{name} is not covered{_since(first_us, period)}")
@@ -57,7 +65,26 @@ def change_of_energy(
             f"{shown.exact} in {name}",
         ),
         f"{'less' if difference < 0 else 'more'} energy than in {name}",
+        direction="down" if difference < 0 else "up" if difference else "same",
     )
+
+
+def _name(earlier: Period, period: Period) -> str:
+    """Return the earlier period as text: its days, with the hour in which it ends, or its
+    length.
+    """
+    if earlier.is_in_days:
+        return earlier.label
+    if period.unit:
+        return f"{earlier.label} until {local(earlier.to_hour, earlier.zone):%H:%M}"
+    return f"the {_length(earlier.hours)} before"
+
+
+def _length(hours: int) -> str:
+    """Return hours as text, from two days on with the days: '29 days and 18 hours'."""
+    days, rest = divmod(hours, 24) if hours >= 48 else (0, hours)
+    parts = [(days, "day"), (rest, "hour")]
+    return " and ".join(f"{n} {name}{'' if n == 1 else 's'}" for n, name in parts if n)
 
 
 def _since(first_us: int | None, period: Period) -> str:

@@ -1,4 +1,4 @@
-"""Page object of the overview: headline, coverage, tiles, projects and alerts."""
+"""Page object of the overview: headline, coverage, facts, parts, savings, projects and alerts."""
 
 from dataclasses import dataclass, field
 
@@ -36,6 +36,8 @@ from apps.dashboard.overview.energy_use import (
     use_data_table,
     use_of,
 )
+from apps.dashboard.overview.months import Months, months_of
+from apps.dashboard.overview.savings import Savings, savings_of
 from apps.dashboard.overview.use_and_hardware import (
     CombinedEmissions,
     Hardware,
@@ -46,7 +48,7 @@ from apps.dashboard.overview.use_and_hardware import (
     hardware_of,
 )
 from apps.dashboard.periods import Period, day_text, lab_query
-from apps.fleet.selectors import count_nodes
+from apps.fleet.selectors import node_statuses
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,24 @@ class CoverageSummary:
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A headline figure. ``share``: percentage of all energy; ``note``: a short remark."""
+class Fact:
+    """A figure behind the headline. ``note``: a short remark."""
 
     title: str
     quantity: Quantity
     note: str = ""
-    share: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the bar that is all energy. ``percent``: its width."""
+
+    name: str
+    colour: str
+    href: str
+    percent: str
+    energy: Quantity
+    share: Quantity
 
 
 @dataclass(frozen=True)
@@ -99,7 +112,10 @@ class OverviewPage:
     range_text: str
     change: Change | None
     coverage: CoverageSummary
-    tiles: list[Tile]
+    facts: list[Fact]
+    segments: list[Segment]
+    savings: Savings
+    months: Months | None
     units: Units
     rows: list[Row]
     totals: EnergyAndEmissions
@@ -123,7 +139,7 @@ def overview_page(
     """Return the overview of a period in a scope profile ('': that of the lab). The number of
     queries does not depend on the number of rows.
     """
-    use, pricing = priced_use(
+    use, pricing, wasted = priced_use(
         lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group
     )
     listed = charges(lab, use, period)
@@ -133,23 +149,26 @@ def overview_page(
     whole = use.whole
     hardware = hardware_of(lab, use.query, whole, now, period)
     hardware_charges = all_charges(lab, hardware, listed, period)
-    nodes, silent = count_nodes(lab, now)
+    nodes = node_statuses(lab)
     return OverviewPage(
         period=period,
         since=_since(period),
         measured=bool(use.parts),
-        nodes=nodes,
+        nodes=len(nodes),
         headline=energy_and_emissions(use.query, whole),
         range_text=pricing.range_text,
         change=change_of_energy(
             lab, period, compared_period(period, comparison), whole, times, now
         ),
-        coverage=_coverage(times, silent, pricing, use.query),
-        tiles=_tiles(listed, whole, use.query, pricing, hardware),
+        coverage=_coverage(times, sum(node.is_silent(now) for node in nodes), pricing, use.query),
+        facts=_facts(whole, use.query, pricing, hardware),
+        segments=_segments(listed, use),
+        savings=savings_of(lab, use.query, wasted, whole, period),
+        months=months_of(lab, use.query, period, now, hardware is not None),
         units=units,
         rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),
-        alerts=alerts_of(lab, listed, now, can_manage=can_manage),
+        alerts=alerts_of(lab, listed, nodes, now, can_manage=can_manage),
         chart=use_chart(
             "energy-by-project", use, listed, period, unknown, chart_summary(use, listed, period)
         ),
@@ -198,16 +217,16 @@ def overview_rows(*, lab: Lab, period: Period) -> tuple[Use, list[Charge]]:
 
 def _since(period: Period) -> str:
     if period.preset == "24h":
-        return "In the last 24 hours"
+        return "the last 24 hours"
     if period.preset == "today":
-        return "Today"
+        return "today"
     if period.preset:
-        return f"Since {period.first_day.day} {period.first_day:%B}"
+        return f"since {period.first_day.day} {period.first_day:%B}"
     if period.is_whole_unit and period.unit != "day":
-        return f"In {period.label}"
+        return period.label
     if period.first_day == period.last_day:
-        return f"On {day_text(period.last_day, year=True)}"
-    return f"From {day_text(period.first_day)} to {day_text(period.last_day, year=True)}"
+        return day_text(period.last_day, year=True)
+    return f"{day_text(period.first_day)} – {day_text(period.last_day, year=True)}"
 
 
 def _heading(listed: list[Charge]) -> str:
@@ -248,42 +267,47 @@ def _coverage(
     )
 
 
-def _tiles(
-    listed: list[Charge],
-    whole: Figure,
-    query: FigureQuery,
-    pricing: Pricing,
-    hardware: Hardware | None,
-) -> list[Tile]:
-    by_key = {charge.key: charge for charge in listed}
-    emission = query.replace(metric="emission_ug")
-    tiles = [
-        Tile(
+def _facts(
+    whole: Figure, query: FigureQuery, pricing: Pricing, hardware: Hardware | None
+) -> list[Fact]:
+    """Return the figures that the headline consists of."""
+    facts = [
+        Fact(
             "Electricity (location-based)",
-            quantity(emission, whole),
+            quantity(query.replace(metric="emission_ug"), whole),
             f"range {pricing.range_text}" if pricing.range_text else "",
-        ),
-        Tile("Energy", quantity(query, whole), "as metered"),
-    ]
-    if whole.facility_energy_mj != whole.energy_mj:
-        tiles[1] = Tile("Energy", quantity(query, whole), "as metered, before PUE")
-        facility = query.replace(metric="facility_energy_mj")
-        tiles.append(
-            Tile("Facility energy", quantity(facility, whole), "including PUE of the site")
         )
+    ]
+    if whole.facility_energy_mj == whole.energy_mj:
+        facts.append(Fact("Energy", quantity(query, whole), "as metered"))
+    else:
+        facility = quantity(query.replace(metric="facility_energy_mj"), whole)
+        facts.append(Fact("Energy", quantity(query, whole), "as metered, before PUE"))
+        facts.append(Fact("Facility energy", facility, "including PUE of the site"))
     if hardware is not None and hardware.headline.hardware is not None:
         scope = SCOPE_NAMES[scope_of(query.profile, EMBODIED)].partition(":")[0]
-        tiles.append(
-            Tile("Hardware (amortised)", hardware.headline.hardware, f"{scope} · {hardware.known}")
+        facts.append(
+            Fact("Hardware (amortised)", hardware.headline.hardware, f"{scope} · {hardware.known}")
         )
-    for key, title in (
-        ("~idle", "Idle"),
-        ("~unattributed", "Unattributed"),
-        ("~overhead", "Node overhead"),
-    ):
-        if key in by_key:
-            charge = by_key[key]
-            share = percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj)
-            note = "of all energy, modelled" if key == "~overhead" else "of all energy"
-            tiles.append(Tile(title, quantity(charge.query, charge.figure), note, share))
-    return tiles
+    return facts
+
+
+def _segments(listed: list[Charge], use: Use) -> list[Segment]:
+    """Return the parts of the whole energy, in the order of the table. Projects beyond six are one
+    part without a figure of its own.
+    """
+    whole_mj = use.whole.energy_mj
+    if whole_mj <= 0:
+        return []
+    return [
+        Segment(
+            charge.name,
+            charge.colour,
+            charge.href,
+            f"{100 * max(0, charge.figure.energy_mj) / whole_mj:.2f}",
+            quantity(charge.query, charge.figure),
+            percent_quantity(charge.query, charge.figure.energy_mj, whole_mj),
+        )
+        for charge in listed
+        if charge.figure.entries
+    ]

@@ -18,7 +18,7 @@ from apps.accounts.services.sign_ins import start_session
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.dashboard.decorators import ADMINS, Visitor, or_not_found, page, public
+from apps.dashboard.decorators import ADMINS, Visitor, framed, or_not_found, page, public
 from apps.dashboard.forms import PageForm
 from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.people.erasure_page import (
@@ -152,6 +152,7 @@ def switch_lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 
 @never_cache
+@framed
 @public("GET", "POST")
 def invitation(request: HttpRequest) -> HttpResponseBase:
     """Join a lab by an invitation: with one's account, or with a new one. A GET does not use it

@@ -17,6 +17,7 @@ from apps.dashboard.figures import (
     Quantity,
     Units,
     column_units,
+    cost_quantity,
     energy_and_emissions,
     percent_quantity,
     total,
@@ -146,6 +147,7 @@ class ProjectPage:
     measured: bool
     figures: EnergyAndEmissions
     figures_column: EnergyAndEmissions
+    cost: Quantity | None
     command: str
     share: Quantity | None
     pricing: Pricing
@@ -173,7 +175,7 @@ def project_page(
 ) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
-    detailed_use, pricing = priced_use(lab, query, period.time_group)
+    detailed_use, pricing, _ = priced_use(lab, query, period.time_group)
     use = merge_charges(detailed_use, "project")
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)
@@ -189,6 +191,7 @@ def project_page(
         measured=bool(use.parts),
         figures=energy_and_emissions(query, whole),
         figures_column=energy_and_emissions(query, whole, units),
+        cost=cost_quantity(lab, query, whole),
         command=f"labcarbon-collect run --project {project.slug} -- python train.py",
         share=percent_quantity(query, whole.energy_mj, lab_whole.energy_mj)
         if lab_whole.energy_mj

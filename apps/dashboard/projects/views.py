@@ -98,6 +98,9 @@ def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpRespon
             part.emission_ug,
             part.emission_ug / UG_PER_KG,
             part.without_factor_mj,
+            visitor.lab.currency,
+            None if part.without_price_mj == part.energy_mj else part.cost_ucurrency,
+            part.without_price_mj,
         )
         for (hour, _, quality), part in sorted(use.parts.items())
     )
@@ -109,5 +112,8 @@ def project_csv(request: HttpRequest, visitor: Visitor, slug: str) -> HttpRespon
         "emission_ug_co2e",
         "emission_kg_co2e",
         "without_factor_mj",
+        "currency",
+        "cost_ucurrency",
+        "without_price_mj",
     )
     return csv_response(f"{project.slug}-energy", head, lines)

@@ -11,7 +11,7 @@ from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput, NotFound
 from apps.dashboard.figures import Units
 from apps.dashboard.formatting import share
-from apps.dashboard.runs.runs_page import RunRow, run_rows
+from apps.dashboard.runs.run_rows import RunRow, run_rows
 from apps.runs.code_similarity import minimum_similarity
 from apps.runs.fingerprint_diff import Comparison, Line, compare_fingerprints
 from apps.runs.models import Fingerprint, Metric, Run

@@ -19,6 +19,7 @@ from apps.dashboard.figures import (
     EnergyAndEmissions,
     Projected,
     Quantity,
+    cost_quantity,
     energy_and_emissions,
     estimated,
     percent_quantity,
@@ -33,7 +34,7 @@ from apps.dashboard.overview.energy_use import (
 )
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
-from apps.dashboard.runs.runs_page import run_hours, took
+from apps.dashboard.runs.run_rows import run_hours, took
 from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows
@@ -179,6 +180,7 @@ class RunPage:
     period: Period
     took: str
     figures: EnergyAndEmissions
+    cost: Quantity | None
     energy_state: EnergyState
     pricing: Pricing
     qualities: list[tuple[str, Quantity]]
@@ -284,7 +286,7 @@ def run_page(
         subject_key=str(run.uuid),
         basis=lab.basis,
     )
-    use_by_part, pricing = priced_use(lab, query, period.time_group)
+    use_by_part, pricing, _ = priced_use(lab, query, period.time_group)
     use = merge_charges(use_by_part, "run")
     whole = use.whole
     curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
@@ -297,6 +299,7 @@ def run_page(
         period=period,
         took=took(run, now),
         figures=energy_and_emissions(query, whole),
+        cost=cost_quantity(lab, query, whole),
         energy_state=energy_states(lab, [run.uuid], {run.uuid} if use.parts else ())[run.uuid],
         pricing=pricing,
         qualities=[
@@ -307,7 +310,7 @@ def run_page(
             for name, part in use.by_quality().items()
         ],
         idle=_idle(lab, run, query),
-        idle_of=run.node.hostname if run.node else "",
+        idle_of=run.node.name if run.node else "",
         devices=[_device(name, windows) for name, windows in by_device.items()],
         chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
         data_table=use_data_table(use, [charge], period, [None] * len(period.buckets()))

@@ -1,244 +1,61 @@
-"""The list of runs."""
+"""The list of runs: a page of rows or groups, sums of all filtered runs, and saved views."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
-from typing import Any
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
+from django.http import QueryDict
 from django.urls import reverse
 
-from apps.accounts.models import Lab
-from apps.carbon.figures.energy import figures_by
-from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
-from apps.carbon.figures.visibility import Visibility
-from apps.core.errors import InvalidInput
-from apps.core.intervals import datetime_to_us
-from apps.core.text import is_unstorable
-from apps.core.units import US_PER_HOUR
-from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
-from apps.dashboard.formatting import duration
-from apps.runs.choices import EnergyState, Intent, RunState
-from apps.runs.fingerprint_diff import value_text
-from apps.runs.models import Metric, Run
-from apps.runs.selectors import SORTS, active_in, energy_states, fingerprints_of, runs_of
-
-MOST_COLUMNS = 8
-NONE = ""
-# What the energy of a listed run is: of the whole run, or of its part in the period of the list.
-WHOLE_RUN, PERIOD = "run", "period"
-
-
-def metric_columns(text: str) -> list[str]:
-    """Return the names of a comma-separated list, each once. Raises InvalidInput for more than
-    MOST_COLUMNS.
-    """
-    names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if len(names) > MOST_COLUMNS:
-        raise InvalidInput(
-            f"At most {MOST_COLUMNS} columns, not {len(names)}.",
-            field="columns",
-            hint="Remove some.",
-        )
-    return names
-
-
-def column_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[str]]:
-    """Return {run pk: cells}. A cell is a parameter, a seed, the last value of a metric, or
-    NONE. Two queries.
-    """
-    if not names:
-        return {}
-    prints = fingerprints_of(runs)
-    last = {
-        (run_id, name): value
-        for run_id, name, value in Metric.objects.filter(run__in=runs, name__in=names).values_list(
-            "run_id", "name", "last_value"
-        )
-    }
-    cells = {}
-    for run in runs:
-        fingerprint = prints.get(run.pk)
-        hashes = {**(fingerprint.params or {}), **(fingerprint.seeds or {})} if fingerprint else {}
-        cells[run.pk] = [
-            value_text(fingerprint, name, hashes[name])
-            if fingerprint and name in hashes
-            else _metric(last, run.pk, name)
-            for name in names
-        ]
-    return cells
-
-
-def _metric(last: dict[tuple[int, str], float | None], run_id: int, name: str) -> str:
-    if (run_id, name) not in last:
-        return NONE
-    value = last[run_id, name]
-    return "NaN" if value is None else f"{value:.6g}"
-
-
-FILTERS = (
-    "project",
-    "state",
-    "text",
-    "host",
-    "intent",
-    "sweep",
-    "from",
-    "to",
-    "params",
-    "mine",
-    "columns",
-    "clip",
+from apps.accounts.models import Lab, User
+from apps.carbon.figures.figure_query import MOST_RUNS, FigureQuery
+from apps.carbon.figures.run_table import (
+    ALL_HOURS,
+    FIGURE_SORTS,
+    RunTable,
+    TableQuery,
+    TableSums,
+    run_table,
 )
-
-
-@dataclass(frozen=True)
-class Clip:
-    """The whole UTC hours to which the energy of runs is limited. None: open."""
-
-    from_hour: int | None
-    to_hour: int | None
-
-    def within(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of ``[start, end)``, empty where they do not overlap."""
-        start = start if self.from_hour is None else max(start, self.from_hour)
-        end = end if self.to_hour is None else min(end, self.to_hour)
-        return start, max(start, end)
-
-
-def runs_filtered(
-    lab: Lab, params: Mapping[str, str], visibility: Visibility
-) -> tuple[QuerySet[Run], dict[str, str]]:
-    """Return the filtered and ordered runs, and the filters. Raises InvalidInput."""
-    filters = {name: params.get(name, "").strip() for name in FILTERS}
-    if is_unstorable("".join(filters.values())):
-        raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
-    for name, allowed in (("state", RunState.values), ("intent", Intent.values)):
-        if filters[name] and filters[name] not in allowed:
-            hint = f"Use one of {', '.join(allowed)}."
-            raise InvalidInput(f"Invalid {name}: {filters[name][:40]!r}.", field=name, hint=hint)
-    sort = params.get("sort", "-started")
-    column = sort.removeprefix("-")
-    if column not in SORTS:
-        known_sorts = ", ".join(SORTS)
-        raise InvalidInput(
-            f"Invalid sort order: {sort[:40]!r}.",
-            field="sort",
-            hint=f"Use one of {known_sorts}, - first: descending.",
-        )
-    zone = ZoneInfo(lab.time_zone)
-    from_us = _day_us(filters["from"], "from", zone)
-    to_us = _day_us(filters["to"], "to", zone, after=True)
-    runs = runs_of(
-        lab,
-        project=filters["project"],
-        state=filters["state"],
-        text=filters["text"],
-        host=filters["host"],
-        intent=filters["intent"],
-        sweep=filters["sweep"],
-        from_us=None if filters["clip"] else from_us,
-        to_us=None if filters["clip"] else to_us,
-        params=_parse_params(filters["params"]),
-    )
-    if filters["clip"]:
-        if from_us is None and to_us is None:
-            raise InvalidInput(
-                "Energy can be limited to a period only if there is one.",
-                field="clip",
-                hint="Enter the first or the last day.",
-            )
-        runs = active_in(runs, from_us, to_us)
-    if filters["mine"]:
-        runs = runs.filter(
-            Q(user_id=visibility.person_id) | Q(charged_person_id=visibility.person_id)
-        )
-    return runs.order_by(("-" if sort.startswith("-") else "") + SORTS[column], "-id"), {
-        **filters,
-        "sort": sort,
-    }
-
-
-def clip_of(lab: Lab, filters: Mapping[str, str]) -> Clip | None:
-    """Return the period to which the filters limit the energy of runs, None for whole runs."""
-    if not filters["clip"]:
-        return None
-    zone = ZoneInfo(lab.time_zone)
-    from_us = _day_us(filters["from"], "from", zone)
-    to_us = _day_us(filters["to"], "to", zone, after=True)
-    return Clip(_whole_hour(from_us), _whole_hour(to_us))
-
-
-def _whole_hour(moment_us: int | None) -> int | None:
-    """Return the first whole UTC hour from a moment on, as for the days of all periods."""
-    return None if moment_us is None else -(-moment_us // US_PER_HOUR)
-
-
-def _day_us(text: str, name: str, zone: ZoneInfo, *, after: bool = False) -> int | None:
-    """Return the start of a day in the lab's time zone; ``after``: of the next day. A time stamp
-    is returned unchanged.
-    """
-    if not text:
-        return None
-    try:
-        if "T" in text:
-            return datetime_to_us(datetime.fromisoformat(text).astimezone(UTC))
-        day = date.fromisoformat(text) + timedelta(days=1 if after else 0)
-        return datetime_to_us(datetime(day.year, day.month, day.day, tzinfo=zone))
-    except (ValueError, OverflowError) as error:
-        raise InvalidInput(
-            f"Invalid day: {text[:40]!r}.", field=name, hint="Example: 2026-11-02."
-        ) from error
-
-
-def _parse_params(text: str) -> dict[str, str]:
-    """Return ``lr=0.1, depth=3`` as a mapping."""
-    params = {}
-    for part in (part.strip() for part in text.split(",")):
-        name, equals, value = part.partition("=")
-        if part and not (equals and name.strip()):
-            raise InvalidInput(
-                f"Invalid parameter filter: {part[:40]!r}.",
-                field="params",
-                hint="Example: lr=0.1, depth=3.",
-            )
-        if part:
-            params[name.strip()] = value.strip()
-    if len(params) > MOST_COLUMNS:
-        raise InvalidInput(
-            f"At most {MOST_COLUMNS} parameters, not {len(params)}.",
-            field="params",
-            hint="Remove some.",
-        )
-    return params
-
+from apps.carbon.figures.visibility import ANONYMISED, Visibility
+from apps.core.errors import InvalidInput
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Projected,
+    Units,
+    column_units,
+    energy_and_emissions,
+    estimated,
+)
+from apps.dashboard.formatting import duration
+from apps.dashboard.runs.run_filters import (
+    FILTERS,
+    NO_VALUE,
+    Clip,
+    TableView,
+    clip_of,
+    metric_columns,
+    runs_filtered,
+    table_view,
+    view_query,
+)
+from apps.dashboard.runs.run_rows import PERIOD, WHOLE_RUN, RunRow, figure_rows
+from apps.dashboard.runs.table_columns import TABLE_COLUMNS, TableColumn
+from apps.dashboard.runs.table_sorts import (
+    GROUPS,
+    HIDDEN_PERSON,
+    METRIC_SORT,
+    duration_us,
+    group_expression,
+    sort_expression,
+)
+from apps.runs.choices import Intent, RunState
+from apps.runs.models import Metric, Run
 
 PAGE_ROWS = 50
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A run in a list. ``figures`` None: see ``energy_state``."""
-
-    run: Run
-    who: str
-    took: str
-    figures: EnergyAndEmissions | None
-    energy_state: EnergyState
-    cells: list[str] = field(default_factory=list)
-
-    @property
-    def energy_mj(self) -> int | None:
-        return self.figures.energy.value if self.figures else None
-
-    @property
-    def emission_ug(self) -> int | None:
-        """The emissions, None if part of the energy has no factor."""
-        if self.figures is None or self.figures.emission.missing:
-            return None
-        return self.figures.emission.value
+GROUP_ROWS = 10  # of an open group
+UNATTRIBUTED = "~unattributed"
 
 
 @dataclass(frozen=True)
@@ -250,120 +67,322 @@ class Sort:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of the table. ``sort`` None: it has no order."""
+
+    fact: TableColumn
+    sort: Sort | None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of runs for the totals row or a group. ``figures``: with their explanation, if the
+    runs are few enough for one query; else None. ``energy`` and ``emission`` None: unknown.
+    """
+
+    runs: int
+    unmeasured: int
+    duration: str
+    energy_mj: int
+    emission_ug: int
+    energy: Projected | None
+    emission: Projected | None
+    figures: EnergyAndEmissions | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of runs. ``toggle`` opens or closes it, ``listing`` shows its runs only ('': they
+    cannot be selected by a filter).
+    """
+
+    key: str
+    label: str
+    sums: Sums
+    is_open: bool
+    toggle: str
+    listing: str
+    rows: list[RunRow] = field(default_factory=list)
+
+    @property
+    def more(self) -> int:
+        return self.sums.runs - len(self.rows)
+
+
+@dataclass(frozen=True)
 class RunsPage:
-    """A page of the list of runs."""
+    """A page of the list of runs. ``groups`` is empty unless the list is grouped."""
 
     rows: list[RunRow]
+    groups: list[Group]
+    total: Sums
     units: Units
     filters: dict[str, str]
-    columns: list[str]
-    more: bool
+    view: TableView
+    columns: list[Column]
+    choices: list[tuple[TableColumn, bool]]
+    name_sort: Sort
+    cells: list[tuple[str, Sort | None]]
+    is_filtered: bool
     intents: list[tuple[str, str]]
     projects: list[tuple[str, str]]
     states: list[tuple[str, str]]
-    sorts: dict[str, Sort]
+    group_choices: list[tuple[str, str]]
     page: int
     older: str
     newer: str
     csv: str
+    query: str
     any_runs: bool
     energy_of: str
 
-
-def run_hours(run: Run, now: int) -> tuple[int, int]:
-    """Return the hours in which a run can have energy: from its start to its end (or now), plus
-    one for the last window.
-    """
-    start, end = hours_of_us(run.started_us, max(run.active_until_us(now), run.started_us + 1))
-    return start, end + 1
+    @property
+    def width(self) -> int:
+        """Return the number of columns after the name."""
+        return len(self.columns) + len(self.cells)
 
 
-def run_rows(
-    lab: Lab,
-    runs: list[Run],
-    now: int,
-    visibility: Visibility,
-    columns: Sequence[str] = (),
-    clip: Clip | None = None,
-) -> tuple[list[RunRow], Units]:
-    """Return runs with their figures, within ``clip`` or as a whole, and the cells of ``columns``.
-    At most two queries for figures, two for columns.
-    """
-    if not runs:
-        return [], column_units([])
-    spans = [run_hours(run, now) for run in runs]
+def table_query(
+    view: TableView, clip: Clip | None, now: int, visibility: Visibility, **options: object
+) -> TableQuery:
+    """Return the query of a view."""
+    first, last = ALL_HOURS
+    hours = None
     if clip is not None:
-        spans = [clip.within(start, end) for start, end in spans]
-    query = FigureQuery(
-        metric="energy_mj",
-        from_hour=min(start for start, _ in spans),
-        to_hour=max(end for _, end in spans),
-        basis=lab.basis,
-    )
-    figures = figures_by(lab, query, ["run"])
-    by_run = {str(run.uuid): figures.get((str(run.uuid),)) for run in runs}
-    units = column_units(part for part in by_run.values() if part)
-    counted = {run.uuid for run in runs if by_run[str(run.uuid)]}
-    states = energy_states(lab, [run.uuid for run in runs], counted)
-    rows = []
-    for run in runs:
-        part = by_run[str(run.uuid)]
-        own = query.replace(subject_kind="run", subject_key=str(run.uuid))
-        figures_pair = energy_and_emissions(own, part, units) if part else None
-        rows.append(
-            RunRow(run, visibility.user_of(run), took(run, now), figures_pair, states[run.uuid])
+        hours = (
+            first if clip.from_hour is None else clip.from_hour,
+            last if clip.to_hour is None else clip.to_hour,
         )
-    cells = column_cells(runs, columns)
-    return [replace(row, cells=cells.get(row.run.pk, [])) for row in rows], units
+    return TableQuery(
+        sort=sort_expression(view.sort_name, now, visibility),
+        duration=duration_us(now),
+        descending=view.is_descending,
+        hours=hours,
+        **options,  # type: ignore[arg-type]
+    )
 
 
-def took(run: Run, now: int) -> str:
-    """Return the duration of a run so far."""
-    return duration(run.active_until_us(now) - run.started_us)
-
-
-def runs_page(*, lab: Lab, params: Mapping[str, str], now: int, visibility: Visibility) -> RunsPage:
-    """Return a page of runs. The number of queries does not depend on the number of rows."""
-    runs, filters = runs_filtered(lab, params, visibility)
-    columns = metric_columns(filters["columns"])
-    text = params.get("page", "1")
+def _page_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 10**7:
         raise InvalidInput(
             f"Invalid page number: {text[:20]!r}.", field="page", hint="The first page is 1."
         )
-    number = int(text)
-    page_runs = list(runs[(number - 1) * PAGE_ROWS : number * PAGE_ROWS + 1])
-    clip = clip_of(lab, filters)
-    rows, units = run_rows(lab, page_runs[:PAGE_ROWS], now, visibility, columns, clip)
-    active_filters = {
-        name: value
-        for name, value in filters.items()
-        if value and (name, value) != ("sort", "-started")
-    }
+    return int(text)
 
-    def address(**changes: str) -> str:
-        return "?" + urlencode({**active_filters, **changes})
 
-    projects = [*lab.projects.values_list("slug", "name"), ("~unattributed", "Unattributed")]
+def _read_table(
+    lab: Lab, runs: QuerySet[Run], view: TableView, clip: Clip | None, number: int, now: int,
+    visibility: Visibility,
+) -> RunTable:  # fmt: skip
+    options: dict[str, object] = {"offset": (number - 1) * PAGE_ROWS, "limit": PAGE_ROWS + 1}
+    if view.group:
+        options |= {
+            "group": group_expression(view.group, visibility),
+            "group_sort": view.sort_name
+            if view.sort_name in (*FIGURE_SORTS, "duration")
+            else FIGURE_SORTS[0],
+            "open_groups": view.open_groups,
+            "group_rows": GROUP_ROWS,
+        }
+    return run_table(lab, runs, table_query(view, clip, now, visibility, **options))
+
+
+def runs_by_id(ids: Iterable[int]) -> list[Run]:
+    """Return runs in the order of their ids. One query."""
+    ids = list(ids)
+    runs = Run.objects.select_related("project", "charged_project", "node", "user").in_bulk(ids)
+    return [runs[pk] for pk in ids if pk in runs]
+
+
+def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) -> RunsPage:
+    """Return a page of runs. The number of queries does not depend on the number of rows."""
+    runs, filters = runs_filtered(
+        lab, {name: str(value) for name, value in params.items()}, visibility
+    )
+    view, names = table_view(params), metric_columns(filters["columns"])
+    number, clip = _page_number(params.get("page", "1")), clip_of(lab, filters)
+    table = _read_table(lab, runs, view, clip, number, now, visibility)
+    is_more = len(table.groups if view.group else table.rows) > PAGE_ROWS
+    figures = {row.run_id: row.figure for row in table.rows[: None if view.group else PAGE_ROWS]}
+    page_runs = runs_by_id(figures)
+    units = column_units(
+        [sums.figure for sums in table.groups.values()]
+        if view.group
+        else [figure for figure in figures.values() if figure]
+    )
+    is_model_shown = "model" in view.show
+    rows, _ = figure_rows(
+        lab, page_runs, figures, now, visibility, names, clip, units, with_model=is_model_shown
+    )
+    address = _Address(filters, view)
+    query = urlencode(view_query(filters, view))
     return RunsPage(
-        rows=rows,
+        rows=[] if view.group else rows,
+        groups=_groups(lab, table, rows, units, address) if view.group else [],
+        total=_total(lab, table, rows, units, is_whole=not (view.group or is_more or number > 1)),
         units=units,
         filters=filters,
-        columns=columns,
-        more=any(filters[name] for name in FILTERS[3:]),
+        view=view,
+        columns=[_column(TABLE_COLUMNS[name], units, address) for name in view.show],
+        choices=[(column, column.name in view.show) for column in TABLE_COLUMNS.values()],
+        name_sort=address.sort("name"),
+        cells=_cell_heads(names, page_runs, address),
+        is_filtered=any(filters[name] for name in FILTERS[3:]),
         intents=list(Intent.choices),
-        projects=projects,
+        projects=[*lab.projects.values_list("slug", "name"), (UNATTRIBUTED, "Unattributed")],
         states=[(state.value, state.label) for state in RunState],
-        sorts={name: _sort(name, filters["sort"], address) for name in SORTS},
+        group_choices=list(GROUPS.items()),
         page=number,
-        older=address(page=str(number + 1)) if len(page_runs) > PAGE_ROWS else "",
-        newer=address(page=str(number - 1)) if number > 1 else "",
-        csv=reverse("runs-csv") + address(),
+        older=address.of(page=str(number + 1)) if is_more else "",
+        newer=address.of(page=str(number - 1)) if number > 1 else "",
+        csv=f"{reverse('runs-csv')}?{query}",
+        query=query,
         energy_of=PERIOD if clip else WHOLE_RUN,
-        any_runs=bool(rows) or Run.objects.filter(lab=lab).exists(),
+        any_runs=bool(table.total.runs) or Run.objects.filter(lab=lab).exists(),
     )
 
 
-def _sort(name: str, current: str, address: Any) -> Sort:
-    direction = {f"-{name}": "descending", name: "ascending"}.get(current, "")
-    return Sort(address(sort=name if direction == "descending" else f"-{name}"), direction)
+@dataclass(frozen=True)
+class _Address:
+    """Addresses of the list with one part changed."""
+
+    filters: Mapping[str, str]
+    view: TableView
+
+    def of(self, *, page: str = "", view: TableView | None = None, **filters: str) -> str:
+        pairs = view_query({**self.filters, **filters}, view or self.view)
+        return "?" + urlencode([*pairs, *([("page", page)] if page else [])])
+
+    def sort(self, name: str) -> Sort:
+        """Return the order of a column: descending first, names ascending."""
+        is_current = self.view.sort_name == name
+        is_text_first = name in ("name", "project", "user", "node", "sweep", "model")
+        is_descending = not self.view.is_descending if is_current else not is_text_first
+        direction = ("descending" if self.view.is_descending else "ascending") if is_current else ""
+        sort = f"-{name}" if is_descending else name
+        return Sort(self.of(view=self._view(sort=sort)), direction)
+
+    def toggle(self, key: str) -> str:
+        opened = self.view.open_groups
+        changed = tuple(k for k in opened if k != key) if key in opened else (*opened, key)
+        return self.of(view=self._view(open_groups=changed))
+
+    def ungrouped(self, **filters: str) -> str:
+        return self.of(view=self._view(group="", open_groups=()), **filters)
+
+    def _view(self, **changes: object) -> TableView:
+        return replace(self.view, **changes)  # type: ignore[arg-type]
+
+
+def _column(column: TableColumn, units: Units, address: _Address) -> Column:
+    unit = {"energy": units.energy.name, "emission": units.emission.name}.get(column.name, "")
+    return Column(column, address.sort(column.sort) if column.sort else None, unit)
+
+
+def _cell_heads(
+    names: Sequence[str], runs: Sequence[Run], address: _Address
+) -> list[tuple[str, Sort | None]]:
+    """Return the chosen parameters and metrics. A metric of a run on the page has an order."""
+    if not names:
+        return []
+    metrics = set(
+        Metric.objects.filter(run__in=runs, name__in=names).values_list("name", flat=True)
+    )
+    return [
+        (name, address.sort(f"{METRIC_SORT}{name}") if name in metrics else None) for name in names
+    ]
+
+
+def _sums(sums: TableSums, units: Units) -> Sums:
+    figure = sums.figure
+    is_emission_known = sums.measured and (figure.emission_ug or not figure.without_factor_mj)
+    return Sums(
+        runs=sums.runs,
+        unmeasured=sums.unmeasured,
+        duration=duration(sums.duration_us),
+        energy_mj=figure.energy_mj,
+        emission_ug=figure.emission_ug,
+        energy=estimated(figure.energy_mj, "energy_mj", units.energy) if sums.measured else None,
+        emission=estimated(
+            figure.emission_ug,
+            "emission_ug",
+            units.emission,
+            at_least=bool(figure.without_factor_mj),
+        )
+        if is_emission_known
+        else None,
+    )
+
+
+def _total(
+    lab: Lab, table: RunTable, rows: Sequence[RunRow], units: Units, *, is_whole: bool
+) -> Sums:
+    """Return the sums of all filtered runs. With an explanation if the page lists all of them."""
+    sums = _sums(table.total, units)
+    measured = [row for row in rows if row.figures]
+    if not is_whole or not 0 < len(measured) <= MOST_RUNS:
+        return sums
+    queries = [row.figures.energy.query for row in measured if row.figures]
+    query = FigureQuery(
+        "energy_mj",
+        min(query.from_hour for query in queries),
+        max(query.to_hour for query in queries),
+        "runs",
+        ",".join(str(row.run.uuid) for row in measured),
+        basis=lab.basis,
+    )
+    return replace(sums, figures=energy_and_emissions(query, table.total.figure, units))
+
+
+def _groups(
+    lab: Lab, table: RunTable, rows: Sequence[RunRow], units: Units, address: _Address
+) -> list[Group]:
+    group, opened = address.view.group, address.view.open_groups
+    by_run = {row.run.pk: row for row in rows}
+    labels = _labels(lab, group, list(table.groups))
+    groups = []
+    for key, sums in list(table.groups.items())[:PAGE_ROWS]:
+        label, filter_value = labels[key]
+        listed = [by_run[row.run_id] for row in table.rows if row.group == key]
+        groups.append(
+            Group(
+                key=key,
+                label=label,
+                sums=_sums(sums, units),
+                is_open=key in opened,
+                toggle=address.toggle(key),
+                listing=address.ungrouped(**filter_value) if filter_value else "",
+                rows=listed,
+            )
+        )
+    return groups
+
+
+def _labels(lab: Lab, group: str, keys: Sequence[str]) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return the label and the filter of each group. At most one query."""
+    if group == "project":
+        names = dict(lab.projects.filter(slug__in=keys).values_list("slug", "name"))
+        return {
+            key: (names.get(key, key), {"project": key})
+            if key
+            else ("Unattributed", {"project": UNATTRIBUTED})
+            for key in keys
+        }
+    if group == "person":
+        people = User.objects.in_bulk([int(key) for key in keys if key.isdecimal()])
+        labels: dict[str, tuple[str, dict[str, str]]] = {
+            "": ("Unknown person", {"person": NO_VALUE}),
+            HIDDEN_PERSON: (ANONYMISED.capitalize(), {}),
+        }
+        for pk, person in people.items():
+            name = person.get_full_name() or person.get_username()
+            labels[str(pk)] = (name, {"person": person.get_username()})
+        return labels
+    if group == "sweep":
+        return {key: (key or "No sweep", {"sweep": key or NO_VALUE}) for key in keys}
+    is_listable = {key: bool(key) and not {",", "="} & set(key) for key in keys}
+    return {
+        key: (key or "Model unknown", {"params": f"model={key}"} if is_listable[key] else {})
+        for key in keys
+    }

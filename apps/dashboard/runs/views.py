@@ -4,43 +4,63 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponseBase
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
 from apps.artifacts.holds import holds_on_subject
 from apps.carbon.figures.figure_query import iso_hour
+from apps.carbon.figures.run_table import run_table
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import utc
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
-from apps.dashboard.decorators import Visitor, or_not_found, page
+from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
+from apps.dashboard.forms import PageForms
 from apps.dashboard.runs.comparison_page import compare_page, compare_rows, runs_from_uuids
-from apps.dashboard.runs.run_page import run_page
-from apps.dashboard.runs.runs_page import (
-    PERIOD,
-    WHOLE_RUN,
+from apps.dashboard.runs.run_filters import (
     Clip,
-    RunRow,
     clip_of,
     metric_columns,
-    run_rows,
     runs_filtered,
-    runs_page,
+    table_view,
 )
+from apps.dashboard.runs.run_forms import RUN_FORMS, VIEW_FORMS
+from apps.dashboard.runs.run_page import run_page
+from apps.dashboard.runs.run_rows import PERIOD, WHOLE_RUN, RunRow, figure_rows, run_rows
+from apps.dashboard.runs.runs_page import runs_by_id, runs_page, table_query
+from apps.dashboard.runs.saved_views import ALL_RUNS, default_query, saved_views
 from apps.runs.selectors import run_of
 
 CHUNK = 500
 
 
-@page()
+@page("GET", "POST")
 def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """List runs. Filters and order are in the query string."""
+    """List runs. Filters, order, columns and group are in the query string. Without one, the
+    default view opens. POST saves or deletes a view.
+    """
+    if request.method == "POST":
+        visitor.require_role(WRITERS)
+    elif not request.GET and (query := default_query(visitor)):
+        return HttpResponseRedirect(f"{reverse('runs')}?{query}")
+    forms = PageForms(request, visitor, VIEW_FORMS)
+    if forms.submitted and forms.submitted.submit():
+        messages.success(request, forms.submitted.message)
+        query = forms.submitted.cleaned_data.get("query") or ALL_RUNS
+        return HttpResponseRedirect(f"{reverse('runs')}?{query}")
     visibility = visibility_for(visitor.lab, visitor.user)
     runs_list = runs_page(
-        lab=visitor.lab, params=request.GET.dict(), now=visitor.now, visibility=visibility
+        lab=visitor.lab, params=request.GET, now=visitor.now, visibility=visibility
     )
-    return render(request, "dashboard/runs/runs.html", {"page": runs_list})
+    context = {
+        "page": runs_list,
+        "saved": saved_views(visitor, runs_list.query),
+        "form": forms.submitted,
+        "all_runs": ALL_RUNS,
+    }
+    return render(request, "dashboard/runs/runs.html", context, status=forms.status)
 
 
 def _line(row: RunRow, clip: Clip | None) -> tuple[Any, ...]:
@@ -77,16 +97,16 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     columns = metric_columns(filters["columns"])
     clip = clip_of(visitor.lab, filters)
 
+    query = table_query(table_view(request.GET), clip, visitor.now, visibility)
+
     def lines() -> Iterator[tuple[Any, ...]]:
-        total = filtered_runs.count()
-        for start in range(0, total, CHUNK):
-            for row in run_rows(
-                visitor.lab,
-                list(filtered_runs[start : start + CHUNK]),
-                visitor.now,
-                visibility,
-                columns,
-                clip,
+        table_rows = run_table(visitor.lab, filtered_runs, query).rows
+        for start in range(0, len(table_rows), CHUNK):
+            part = table_rows[start : start + CHUNK]
+            figures = {row.run_id: row.figure for row in part}
+            listed = runs_by_id(figures)
+            for row in figure_rows(
+                visitor.lab, listed, figures, visitor.now, visibility, columns, clip
             )[0]:
                 yield (*_line(row, clip), *row.cells)
 
@@ -134,10 +154,17 @@ def compare_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return csv_response(f"{visitor.lab.slug}-runs-compared", head, compare_rows(rows))
 
 
-@page()
+@page("GET", "POST")
 def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
-    """Show one run."""
+    """Show one run; POST changes its tags or comments."""
     record = or_not_found(run_of(visitor.lab, uuid), "run", reverse("runs"))
+    if request.method == "POST":
+        visitor.require_role(WRITERS)
+    forms = PageForms(request, visitor, RUN_FORMS, run=record) if request.method == "POST" else None
+    submitted = forms.submitted if forms else None
+    if submitted and submitted.submit():
+        messages.success(request, submitted.message)
+        return HttpResponseRedirect(f"{reverse('run', args=[uuid])}#notes")
     visibility = visibility_for(visitor.lab, visitor.user)
     run_details = run_page(
         lab=visitor.lab,
@@ -147,8 +174,12 @@ def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
         visibility=visibility,
         metric=request.GET.get("metric", ""),
     )
+    context = {
+        "page": run_details,
+        "holds": holds_on_subject(visitor.lab, visitor.now, run=record),
+        "comments": record.comments.select_related("author").order_by("created_us", "pk"),
+        "form": submitted,
+    }
     return render(
-        request,
-        "dashboard/runs/run.html",
-        {"page": run_details, "holds": holds_on_subject(visitor.lab, visitor.now, run=record)},
+        request, "dashboard/runs/run.html", context, status=submitted.status if submitted else 200
     )

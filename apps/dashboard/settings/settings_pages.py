@@ -12,12 +12,13 @@ from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.core.clock import utc
-from apps.core.units import MJ_PER_KWH, PPM, UG_PER_KG, US_PER_HOUR
+from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.formatting import grouped
+from apps.dashboard.formatting import figure_text, grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
+from apps.runs.choices import Act as RunAct
 from apps.trackers.choices import Act as TrackerAct
 
 AUDIT_PAGE = 100
@@ -25,7 +26,7 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, AssetSourceAct, TrackerAct)
+    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, TrackerAct)
     for value, label in kind.choices
 }
 
@@ -63,7 +64,7 @@ def tokens_page(visitor: Visitor) -> TokensPage:
     tokens = tokens_of(visitor.lab, visitor.user, visitor.role).filter(
         Q(revoked_us=None) | Q(revoked_us__gt=since)
     )
-    names = dict(Node.objects.filter(lab=visitor.lab).values_list("uuid", "hostname"))
+    names = {node.uuid: node.name for node in Node.objects.filter(lab=visitor.lab)}
     rows = [_token_row(token, names, visitor.now) for token in tokens]
     own = [
         row
@@ -192,7 +193,7 @@ _FORMATTERS: dict[str, Callable[[int], str]] = {
     "us": _utc,
     "hour": lambda hour: _utc(hour * US_PER_HOUR) if hour else "the beginning",
     "ppm": lambda ppm: f"{ppm / PPM:.3f}",
-    "ug": lambda ug: f"{ug / UG_PER_KG:.6g} kg CO₂e",
-    "mj": lambda mj: f"{mj / MJ_PER_KWH:.6g} kWh",
+    "ug": lambda ug: figure_text("emission_ug", ug),
+    "mj": lambda mj: figure_text("energy_mj", mj),
     "mw": lambda mw: f"{mw / 1000:g} W",
 }

@@ -28,5 +28,5 @@ class PlaceForm(PageForm):
         lab = self.visitor.lab
         self.fields["node"].queryset = measured_nodes(lab)  # type: ignore[attr-defined]
         self.fields["project"].label_from_instance = lambda project: project.name  # type: ignore[attr-defined]
-        self.fields["node"].label_from_instance = lambda node: node.hostname  # type: ignore[attr-defined]
+        self.fields["node"].label_from_instance = lambda node: node.name  # type: ignore[attr-defined]
         self.fields["site"].label_from_instance = lambda site: site.name  # type: ignore[attr-defined]

@@ -1,15 +1,30 @@
 """Writes of fleet: sites and their dated facts, placements of nodes, enrolment, node overhead."""
 
 from apps.fleet.services.dated_facts import enqueue_site_updates
+from apps.fleet.services.fleet_tokens import (
+    MAX_USES,
+    PREFIX,
+    allow_known_node,
+    approve_node,
+    create_fleet_token,
+    decline_node,
+    dismiss_refusal,
+    end_fleet_token,
+    enrol_with_fleet_token,
+    rotate_fleet_token,
+)
 from apps.fleet.services.nodes import (
     correct_place,
     enrol_node,
     issue_enrolment_code,
     move_node,
     register_node,
+    rename_node,
+    rotate_tokens,
     set_static_power,
     undo_move,
 )
+from apps.fleet.services.retirement import restore_node, retire_node
 from apps.fleet.services.sites import (
     check_currency,
     correct_pue,
@@ -25,18 +40,32 @@ from apps.fleet.services.sites import (
 )
 
 __all__ = [
+    "MAX_USES",
+    "PREFIX",
+    "allow_known_node",
+    "approve_node",
     "check_currency",
     "correct_place",
     "correct_pue",
     "correct_zone",
+    "create_fleet_token",
     "create_site",
+    "decline_node",
     "delete_site",
+    "dismiss_refusal",
+    "end_fleet_token",
     "enqueue_site_updates",
     "enrol_node",
+    "enrol_with_fleet_token",
     "issue_enrolment_code",
     "move_node",
     "register_node",
+    "rename_node",
     "rename_site",
+    "restore_node",
+    "retire_node",
+    "rotate_fleet_token",
+    "rotate_tokens",
     "set_control",
     "set_price",
     "set_pue",

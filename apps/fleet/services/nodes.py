@@ -1,5 +1,6 @@
 """Writes of nodes: placements, overhead, enrolment."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,15 @@ from apps.accounts import audit
 from apps.accounts.choices import Act, CodePurpose
 from apps.accounts.credentials import keyed_digest, normalised_code
 from apps.accounts.models import Lab, OneTimeCode, User
-from apps.accounts.services.labs import issue_code, issue_node_token, spend_code
+from apps.accounts.services.labs import (
+    issue_code,
+    issue_node_token,
+    revoke_node_tokens,
+    spend_code,
+)
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue
+from apps.core.text import is_unstorable
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import ACTIVE, EnrolmentPlace, Node, Placement, Site
 from apps.fleet.selectors import sites_of
@@ -25,6 +32,9 @@ from apps.fleet.services.dated_facts import (
     whole_hour,
     withdraw,
 )
+from apps.fleet.services.retirement import RETIRED, locked_machine, restore_hint
+
+MAX_NAME = 100
 
 
 def _movable(node: Node, site: Site) -> Node:
@@ -130,6 +140,45 @@ def set_static_power(
 
 
 @transaction.atomic
+def rename_node(*, node: Node, name: str, by: User, now: int) -> Node:
+    """Set the display name of a node. '': pages show the hostname that its collector reports."""
+    display_name = name.strip()
+    if len(display_name) > MAX_NAME or is_unstorable(display_name):
+        raise InvalidInput(
+            f"The name is longer than {MAX_NAME} characters or contains invalid ones.",
+            field="name",
+            hint="Enter a name, e.g. Microscope PC.",
+        )
+    audit.hold(node.lab)
+    locked = Node.objects.select_for_update().get(pk=node.pk)
+    if locked.display_name == display_name:
+        return locked
+    details = {
+        "node": str(locked.uuid),
+        "name": {"from": locked.display_name, "to": display_name},
+    }
+    locked.display_name = display_name
+    locked.save(update_fields=["display_name"])
+    record_audit(locked.lab, by, Act.NODE_RENAMED, locked.hostname, details, now)
+    return locked
+
+
+@transaction.atomic
+def rotate_tokens(*, nodes: Sequence[Node], by: User, now: int) -> str:
+    """End the tokens of nodes of one lab, and return a code that enrols each of them again."""
+    for node in nodes:
+        locked = locked_machine(node)
+        if locked.retired_us is not None:
+            raise Conflict(
+                f"{locked.name} is retired.", field="item", hint="Use the node again first."
+            )
+        ended = revoke_node_tokens(lab=locked.lab, node_uuid=locked.uuid, now=now)
+        details = {"node": str(locked.uuid), "tokens_ended": ended}
+        record_audit(locked.lab, by, Act.NODE_TOKENS_ROTATED, locked.name, details, now)
+    return issue_enrolment_code(lab=nodes[0].lab, site=None, by=by, now=now, uses=len(nodes))
+
+
+@transaction.atomic
 def register_node(
     *, lab: Lab, uuid: UUID, hostname: str, facts: dict[str, Any], site: Site, now: int
 ) -> Node:
@@ -143,6 +192,8 @@ def register_node(
             field="node",
             hint="Set LABCARBON_NODE_ID to another UUID on the machine, or remove it there first.",
         )
+    if node is not None and node.retired_us is not None:
+        raise Conflict("This node is retired.", field="node", hint=restore_hint(node), code=RETIRED)
     if node is None:
         node = Node(lab=lab, uuid=uuid, enrolled_us=now)
     node.hostname = hostname
@@ -157,11 +208,11 @@ def register_node(
 
 
 @transaction.atomic
-def issue_enrolment_code(*, lab: Lab, site: Site | None, by: User, now: int) -> str:
-    """Return a new one-time code that enrols a machine at ``site``. None: at the first site of
+def issue_enrolment_code(*, lab: Lab, site: Site | None, by: User, now: int, uses: int = 1) -> str:
+    """Return a new code that enrols ``uses`` machines at ``site``. None: at the first site of
     the lab.
     """
-    code = issue_code(purpose=CodePurpose.ENROL, now=now, lab=lab, user=by)
+    code = issue_code(purpose=CodePurpose.ENROL, now=now, lab=lab, user=by, uses=uses)
     if site is not None:
         if site.lab_id != lab.pk:
             raise NotFound(

@@ -12,6 +12,7 @@ from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import PPM
 from apps.fleet.choices import CURRENCIES, DEFAULT_PUE_PPM, Control, SiteKind
 from apps.fleet.models import ACTIVE, Site, SitePrice, SitePue, SiteZone
+from apps.fleet.selectors import active_prices
 from apps.fleet.services.dated_facts import (
     enqueue_site_updates,
     record_audit,
@@ -252,6 +253,7 @@ def set_price(
             "The price is below zero.", field="price", hint="Enter the price of one kWh, e.g. 0.31."
         )
     facts = _locked(site).prices.filter(ACTIVE)
+    Lab.objects.filter(pk=site.lab_id, currency="").update(currency=currency)
     site_price = SitePrice.objects.create(
         site=site,
         from_hour=require_free_hour(facts, whole_hour(from_us), f"A price of {site.name}"),
@@ -265,6 +267,7 @@ def set_price(
         "currency": currency,
         "from_hour": site_price.from_hour,
     }
+    enqueue_site_updates(site.lab)
     record_audit(site.lab, by, Act.SITE_PRICE, site.name, details, now)
     return site_price
 
@@ -281,6 +284,8 @@ def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None,
             hint="Correct the whole history instead: choose “always”.",
         )
     withdraw(facts.filter(pk=fact.pk), by, now)
+    if isinstance(fact, SitePrice) and not active_prices(site.lab).exists():
+        Lab.objects.filter(pk=site.lab_id).update(currency="")
     enqueue_site_updates(site.lab)
     record_audit(
         site.lab,

@@ -14,6 +14,7 @@ CODE_PAGES = {
     "enrol/": "nodes/enrol/",
     "login/": "login-code/",
 }  # endpoint → page that creates its codes
+FLEET_PREFIX = "lc_fleet_"  # a fleet token enrols many nodes
 
 
 def code_url(url: str, path: str) -> str:
@@ -30,6 +31,11 @@ def read_code(code_file: Optional[str], *, page: str) -> str:
     try:
         if code_file and code_file != "-":
             code = Path(code_file).read_text(encoding="utf-8")
+            if code.strip().startswith(FLEET_PREFIX) and Path(code_file).stat().st_mode & 0o077:
+                raise CommandError(
+                    f"{code_file} is readable by others, so its token is no secret: chmod 600 "
+                    f"{code_file}"
+                )
         elif code_file == "-" or not sys.stdin.isatty():
             code = sys.stdin.readline()
         else:
@@ -61,6 +67,8 @@ def redeem_code(url: str, path: str, code: str, body: Mapping[str, Any]) -> Dict
         raise CommandError(
             f"{url} redirects to {reply.location[:200]}. Use that address if it is your server"
         )
+    if reply.status not in (200, 201) and code.startswith(FLEET_PREFIX):
+        raise CommandError(f"{url} rejected the fleet token: {reply.message}")
     if reply.status not in (200, 201):
         raise CommandError(
             f"{url} rejected the code: {reply.message} Create a new code at {code_url(url, path)}"

@@ -31,7 +31,9 @@ from labcarbon_collect.spool.store import MAX_BATCH, Received, Spool
 
 LIVE_INTERVALS = 3
 _UNAVAILABLE = (401, 408, 426, 429)  # of the whole server or token, not of one message
+NODE_RETIRED = "node_retired"  # error code: the token ended, and the message says what to do
 PENDING_DECISION = "pending_decision"  # error code: refused, but stored by the server
+WAITING_FOR_APPROVAL = "waiting_for_approval"  # error code: a manager has not decided yet
 SKEW_US = 5_000_000
 
 
@@ -156,6 +158,8 @@ class Uploader:
                 f"{url} redirects to {response.location[:200]}. Redirects are not followed: "
                 "set LABCARBON_URL to the right URL"
             )
+        elif response.error_code in (NODE_RETIRED, WAITING_FOR_APPROVAL):
+            reason = f"{url}: {response.message}"
         elif response.status in (401, 403):
             reason = (
                 f"{url} rejects this node's token ({response.message}): labcarbon-collect enrol "

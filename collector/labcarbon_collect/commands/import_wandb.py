@@ -19,6 +19,7 @@ from labcarbon_collect.api.bulk_uploader import UploadError
 from labcarbon_collect.api.transport import InvalidUrlError, Transport
 from labcarbon_collect.config import Login, data_dir, is_uuid, read_login
 from labcarbon_collect.errors import CommandError
+from labcarbon_collect.figure_text import energy_text
 from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.progress import Progress
 from labcarbon_collect.pseudonyms import current_user_name, replace_name, user_names
@@ -188,7 +189,7 @@ def _print_run(name: str, run: OfflineRun, energy: GpuEnergy, *, state: str) -> 
         f"{run.entry or 'unknown'}, commit {run.commit[:12] or 'unknown'}"
     )
     for gpu, energy_mj in energy.by_gpu.items():
-        print(f"  GPU {gpu}: {energy_mj / 3.6e9:.6f} kWh")
+        print(f"  GPU {gpu}: {energy_text(energy_mj)}")
     if energy.gap_us:
         print(f"  {energy.gap_us / 1e6:.0f} s between power samples are gaps and not counted")
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, Mapping
 
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.figure_text import MJ_PER_KWH, format_significant
+from labcarbon_collect.figure_text import energy_text
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
 
 _TIMEOUT_S = 5.0
@@ -72,10 +72,7 @@ def format_lines(status: Mapping[str, Any], *, now_us: int) -> Iterator[str]:
         f"{spool['dead']} rejected"
     )
     for result, total in sorted(results.items()):
-        yield (
-            f"server    {result}: {total['windows']} windows, "
-            f"{format_significant(total['energy_mj'] / MJ_PER_KWH)} kWh"
-        )
+        yield (f"server    {result}: {total['windows']} windows, {energy_text(total['energy_mj'])}")
     upload = status["push"]
     yield f"upload    last success {_format_age(upload['at_us'], now_us)}" + (
         f"; {upload['error']}" if upload["error"] else ""

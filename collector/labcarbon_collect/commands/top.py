@@ -21,10 +21,9 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.figure_text import format_significant
+from labcarbon_collect.figure_text import window_energy_text
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
 
-MJ_PER_WH = 3_600_000
 UNKNOWN_VALUE = "–"
 BOLD, FAINT, OWN = "1", "2", "32"
 Style = Callable[[str, str], str]
@@ -95,11 +94,7 @@ def _watts(power_mw: Optional[int]) -> str:
 
 
 def _energy(energy_mj: Optional[int]) -> str:
-    return (
-        f"{UNKNOWN_VALUE} Wh"
-        if energy_mj is None
-        else f"{format_significant(energy_mj / MJ_PER_WH)} Wh"
-    )
+    return f"{UNKNOWN_VALUE} Wh" if energy_mj is None else window_energy_text(energy_mj)
 
 
 def _clock(moment_us: int) -> str:

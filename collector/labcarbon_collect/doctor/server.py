@@ -13,6 +13,7 @@ from labcarbon_collect.api.transport import (
     Transport,
     is_loopback,
 )
+from labcarbon_collect.api.uploader import WAITING_FOR_APPROVAL
 from labcarbon_collect.config import (
     Login,
     client_sockets,
@@ -146,6 +147,8 @@ def server() -> Check:
             f"{url} rejected the token: {reply.message}",
             f"labcarbon-collect enrol {url}",
         )
+    if reply.error_code == WAITING_FOR_APPROVAL:
+        return Check("server", "warn", f"{url}: {reply.message}", "labcarbon-collect status")
     if reply.status not in (200, 401, 403):
         return Check(
             "server", "bad", f"{url} responded {reply.status}: {reply.message}", f"curl -v {url}/"

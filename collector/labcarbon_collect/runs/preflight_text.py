@@ -11,14 +11,12 @@ from datetime import datetime, timezone
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from labcarbon_collect.api.preflight import PreflightResponse
-from labcarbon_collect.figure_text import MJ_PER_KWH, format_significant
+from labcarbon_collect.figure_text import emission_text, energy_text
 
 WIDTH = 100
 _MAX_MATCHES, _MAX_DIFFERENCES = 3, 5
 _COLOURS = {"loud": "31;1", "warn": "33;1", "inform": "36"}
 _MAX_INTEGER = 1 << 63
-_ENERGY = ((MJ_PER_KWH, "kWh"), (3_600_000, "Wh"), (3_600, "mWh"))
-_MASS = ((1_000_000_000, "kg"), (1_000_000, "g"), (1_000, "mg"))
 # Methods and bases of fine-tuning, by the server's values.
 _METHODS = {
     "head": "a new head on a frozen body",
@@ -172,24 +170,14 @@ def _parse_time(text: object) -> Optional[datetime]:
 def _format_energy(figure: Mapping[str, Any]) -> str:
     energy_mj = _parse_count(figure.get("energy_mj"))
     if energy_mj is not None:
-        return _scale(energy_mj, _ENERGY)
+        return energy_text(energy_mj)
     is_waiting = figure.get("energy_state") == "not_counted_yet"
     return "energy not counted yet" if is_waiting else "energy not measured"
 
 
 def _format_carbon(figure: Mapping[str, Any]) -> str:
     emission_ug = _parse_count(figure.get("emission_ug"))
-    return "" if emission_ug is None else f"{_scale(emission_ug, _MASS)} CO2e"
-
-
-def _scale(value: int, scales: Sequence[Tuple[int, str]]) -> str:
-    """Return a figure with three digits in the largest unit in which it is at least one. Zero is in
-    the first unit.
-    """
-    size, unit = (
-        next((scale for scale in scales if value >= scale[0]), scales[-1]) if value else scales[0]
-    )
-    return f"{format_significant(value / size)} {unit}"
+    return "" if emission_ug is None else emission_text(emission_ug)
 
 
 def _format_metric(metric: object) -> str:
@@ -309,7 +297,7 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
         if cost is None or not evidence:
             return "energy not measured"
         return f"training cost not measured; fine-tuning took {_format_cost(cost, evidence)}"
-    training_energy = _scale(training_mj, _ENERGY)
+    training_energy = energy_text(training_mj)
     if cost is None or saved is None or not evidence or saved[2] > training_mj:
         return f"saves at most {training_energy}{_format_upper_bound(offer)}"
     if saved[0] == 0:
@@ -320,11 +308,15 @@ def _format_savings(offer: Mapping[str, Any]) -> str:
         )
     carbon = _format_carbon(offer["saved"])
     text = (
-        f"saves about {_format_relative(saved[0], training_mj)} of the {training_energy} "
+        f"saves {_about(_format_relative(saved[0], training_mj))} of the {training_energy} "
         "training cost"
     )
     text += f", {carbon}" if carbon else ""
     return text + _parenthesise(_format_range(saved[1], saved[2], training_mj), evidence)
+
+
+def _about(amount: str) -> str:
+    return amount if amount.startswith("<") else f"about {amount}"
 
 
 def _format_upper_bound(offer: Mapping[str, Any]) -> str:
@@ -357,7 +349,7 @@ def _format_evidence(offer: Mapping[str, Any]) -> str:
         for method in methods[: len(_METHODS)]
     ]
     parts = [
-        f"{_METHODS[method_name]} {_scale(energy_mj, _ENERGY)}"
+        f"{_METHODS[method_name]} {energy_text(energy_mj)}"
         for method_name, energy_mj in method_energies
         if method_name in _METHODS and energy_mj is not None
     ]
@@ -386,9 +378,7 @@ def _parse_spread(figure: object) -> Optional[Tuple[int, int, int]]:
 
 
 def _format_cost(cost: Tuple[int, int, int], evidence: str) -> str:
-    return _scale(cost[0], _ENERGY) + _parenthesise(
-        _format_range(cost[1], cost[2], cost[0]), evidence
-    )
+    return energy_text(cost[0]) + _parenthesise(_format_range(cost[1], cost[2], cost[0]), evidence)
 
 
 def _parenthesise(*parts: str) -> str:
@@ -402,16 +392,16 @@ def _format_range(low_mj: int, high_mj: int, reference_mj: int) -> str:
     """
     if low_mj >= high_mj:
         return ""
-    values = [_scale(value, _ENERGY) for value in (low_mj, high_mj, reference_mj)]
-    same_unit = len({value.partition(" ")[2] for value in values}) == 1
-    low, high = (value.partition(" ")[0] if same_unit else value for value in values[:2])
+    values = [energy_text(value) for value in (low_mj, high_mj, reference_mj)]
+    same_unit = len({value.rpartition(" ")[2] for value in values}) == 1
+    low, high = (value.rpartition(" ")[0] if same_unit else value for value in values[:2])
     return f"{low} to {high}"
 
 
 def _format_relative(value_mj: int, reference_mj: int) -> str:
     """Return a figure, without its unit if the reference value has the same."""
-    (value, unit), (_, reference_unit) = (
-        _scale(energy_mj, _ENERGY).split(" ") for energy_mj in (value_mj, reference_mj)
+    (value, _, unit), (_, _, reference_unit) = (
+        energy_text(energy_mj).rpartition(" ") for energy_mj in (value_mj, reference_mj)
     )
     return value if unit == reference_unit else f"{value} {unit}"
 

@@ -10,7 +10,7 @@ from apps.activity.declared_rows import COLUMNS
 from apps.activity.services import RowErrors, import_declared, read_rows
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.units import MJ_PER_KWH
+from apps.core.units import ENERGY, plain_amount
 
 
 class Command(BaseCommand):
@@ -40,7 +40,7 @@ class Command(BaseCommand):
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = read_rows(file)
             total = sum(row.energy_mj for row in rows)
-            summary = f"{len(rows)} rows, {total / MJ_PER_KWH:,.3f} kWh"
+            summary = f"{len(rows)} rows, {plain_amount(total, ENERGY)}"
             counts = import_declared(
                 lab=selected_lab(options["lab"]),
                 rows=rows,

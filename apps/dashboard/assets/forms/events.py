@@ -393,7 +393,7 @@ class MeterForm(ChangeForm, StartFields):
             by=self.visitor.user,
             now=self.visitor.now,
         )
-        name = str(device) if device else node.hostname if node else "none"
+        name = str(device) if device else node.name if node else "none"
         return Change(make, f"Meter of {self.asset.name}: {name}.")
 
 

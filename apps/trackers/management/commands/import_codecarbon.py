@@ -13,7 +13,7 @@ from apps.accounts.selectors import project_by_slug
 from apps.accounts.services.labs import checked_time_zone
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.units import MJ_PER_KWH, PPM
+from apps.core.units import ENERGY, PPM, plain_amount
 from apps.fleet.models import Node, Site
 from apps.fleet.selectors import measured_nodes, sites_of
 from apps.trackers.codecarbon.services.csv_import import FileErrors, import_file, read_file
@@ -69,7 +69,7 @@ class Command(BaseCommand):
                 row.run_id: row.reading.energy_mj for row in rows
             }  # rows of one run are its total so far
             summary = (
-                f"{len(rows)} rows of {len(last)} runs, {sum(last.values()) / MJ_PER_KWH:,.3f} kWh"
+                f"{len(rows)} rows of {len(last)} runs, {plain_amount(sum(last.values()), ENERGY)}"
             )
             if options["dry_run"]:
                 self.stdout.write(f"{summary} would be imported")

@@ -46,7 +46,7 @@ def _account_names(apps: Any, lab: Any) -> list[str]:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0001_v1")]
+    dependencies = [("accounts", "0002_costs")]
 
     operations = [
         migrations.CreateModel(

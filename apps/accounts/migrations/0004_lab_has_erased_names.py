@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("accounts", "0002_person_names"), ("core", "0003_erased_name")]
+    dependencies = [("accounts", "0003_person_names"), ("core", "0003_erased_name")]
 
     operations = [
         migrations.AddField(

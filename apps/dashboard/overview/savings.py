@@ -1,0 +1,141 @@
+"""What could be saved: energy of a period by kind of waste, and cleanup plans beside it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from apps.accounts.models import Lab
+from apps.artifacts.choices import OPEN_PLANS
+from apps.artifacts.cleanup.totals import plan_totals
+from apps.carbon.figures.energy import Figure
+from apps.carbon.figures.figure_query import ANY_WASTE, FigureQuery
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Projected,
+    Quantity,
+    energy_and_emissions,
+    estimated,
+    percent_quantity,
+    total,
+)
+from apps.dashboard.formatting import size
+from apps.dashboard.periods import Period
+
+# Kind: title, text, button, page.
+_KINDS = {
+    "duplicate": (
+        "Duplicate runs",
+        "They repeated work that the lab had done before.",
+        "Review duplicates",
+        "duplicates",
+    ),
+    "failed": (
+        "Failed runs",
+        "They ended with an error. Duplicates are not counted again.",
+        "Show failed runs",
+        "runs",
+    ),
+    "idle": (
+        "Idle devices",
+        "They were on, and nobody used them. A device that waits for its next job is idle too.",
+        "Show nodes",
+        "nodes",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Energy of one kind of waste, and where somebody can act."""
+
+    kind: str
+    title: str
+    text: str
+    action: str
+    href: str
+    figures: EnergyAndEmissions
+
+
+@dataclass(frozen=True)
+class CleanupSaving:
+    """An open cleanup plan: bytes that it frees, and a year of their storage. None: unknown."""
+
+    title: str
+    size: str
+    href: str
+    energy: Projected | None
+    emission: Projected | None
+
+
+@dataclass(frozen=True)
+class Savings:
+    """``kinds`` by energy, largest first; ``together`` is their sum, None if there is none. Cleanup
+    plans are a yearly estimate and in no sum.
+    """
+
+    kinds: list[Saving]
+    together: EnergyAndEmissions | None
+    share: Quantity | None
+    plans: list[CleanupSaving]
+
+
+def savings_of(
+    lab: Lab, query: FigureQuery, wasted: Mapping[str, Figure], whole: Figure, period: Period
+) -> Savings:
+    """Return what could be saved. ``wasted``: the figure of each kind of waste."""
+    kinds = [
+        Saving(
+            kind,
+            title,
+            text,
+            action,
+            _address(page, kind, period),
+            energy_and_emissions(query.replace(waste=kind), wasted[kind]),
+        )
+        for kind, (title, text, action, page) in _KINDS.items()
+        if kind in wasted and wasted[kind].energy_mj
+    ]
+    kinds.sort(key=lambda saving: -saving.figures.energy.value)
+    everything = total(wasted[saving.kind] for saving in kinds)
+    any_waste = query.replace(waste=ANY_WASTE)
+    return Savings(
+        kinds,
+        energy_and_emissions(any_waste, everything) if kinds else None,
+        percent_quantity(any_waste, everything.energy_mj, whole.energy_mj) if kinds else None,
+        cleanup_savings(lab),
+    )
+
+
+def _address(page: str, kind: str, period: Period) -> str:
+    if kind != "failed":
+        return reverse(page) + (f"?{period.query}" if kind == "idle" else "")
+    return (
+        f"{reverse(page)}?state=failed&from={period.first_day.isoformat()}"
+        f"&to={period.last_day.isoformat()}&clip=1"
+    )
+
+
+_MAX_PLANS = 2
+
+
+def cleanup_savings(lab: Lab) -> list[CleanupSaving]:
+    """Return the largest open cleanup plans. Up to seven queries per plan."""
+    plans = lab.cleanup_plans.filter(state__in=OPEN_PLANS).select_related("node")
+    found = []
+    for plan in plans.order_by("-created_us")[:_MAX_PLANS]:
+        totals = plan_totals(plan)
+        if not totals.bytes:
+            continue
+        found.append(
+            CleanupSaving(
+                f"Cleanup plan for {plan.node.hostname}",
+                size(totals.bytes),
+                reverse("cleanup-plan", args=[plan.uuid]),
+                None if totals.storage_mj is None else estimated(totals.storage_mj),
+                None
+                if totals.storage_ug is None
+                else estimated(totals.storage_ug, metric="emission_ug"),
+            )
+        )
+    return found

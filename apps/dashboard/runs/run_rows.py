@@ -1,0 +1,177 @@
+"""Rows of lists of runs: figures, energy state, and cells of parameters and metrics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from apps.accounts.models import Lab
+from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
+from apps.carbon.figures.run_table import hours_of_runs
+from apps.carbon.figures.visibility import Visibility
+from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
+from apps.dashboard.formatting import duration
+from apps.dashboard.runs.run_filters import Clip
+from apps.runs.choices import EnergyState
+from apps.runs.fingerprint_diff import value_text
+from apps.runs.models import Metric, Run
+from apps.runs.selectors import energy_states, fingerprints_of
+
+NONE = ""
+# What the energy of a listed run is: of the whole run, or of its part in the period of the list.
+WHOLE_RUN, PERIOD = "run", "period"
+
+
+def column_cells(runs: Sequence[Run], names: Sequence[str]) -> dict[int, list[str]]:
+    """Return {run pk: cells}. A cell is a parameter, a seed, the last value of a metric, or
+    NONE. Two queries.
+    """
+    if not names:
+        return {}
+    prints = fingerprints_of(runs)
+    last = {
+        (run_id, name): value
+        for run_id, name, value in Metric.objects.filter(run__in=runs, name__in=names).values_list(
+            "run_id", "name", "last_value"
+        )
+    }
+    cells = {}
+    for run in runs:
+        fingerprint = prints.get(run.pk)
+        hashes = {**(fingerprint.params or {}), **(fingerprint.seeds or {})} if fingerprint else {}
+        cells[run.pk] = [
+            value_text(fingerprint, name, hashes[name])
+            if fingerprint and name in hashes
+            else _metric(last, run.pk, name)
+            for name in names
+        ]
+    return cells
+
+
+def _metric(last: dict[tuple[int, str], float | None], run_id: int, name: str) -> str:
+    if (run_id, name) not in last:
+        return NONE
+    value = last[run_id, name]
+    return "NaN" if value is None else f"{value:.6g}"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run in a list. ``figures`` None: see ``energy_state``. ``told``: parameters of its
+    fingerprint, if the list shows the model.
+    """
+
+    run: Run
+    who: str
+    took: str
+    figures: EnergyAndEmissions | None
+    energy_state: EnergyState
+    cells: list[str] = field(default_factory=list)
+    told: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def node(self) -> str:
+        return self.run.host or (self.run.node.hostname if self.run.node else "")
+
+    @property
+    def model(self) -> str:
+        """Return the parameter ``model``, '' if it is unknown."""
+        value = self.run.params.get("model", self.told.get("model"))
+        return "" if value is None else str(value)
+
+    @property
+    def energy_mj(self) -> int | None:
+        return self.figures.energy.value if self.figures else None
+
+    @property
+    def emission_ug(self) -> int | None:
+        """The emissions, None if part of the energy has no factor."""
+        if self.figures is None or self.figures.emission.missing:
+            return None
+        return self.figures.emission.value
+
+
+def run_hours(run: Run, now: int) -> tuple[int, int]:
+    """Return the hours in which a run can have energy: from its start to its end (or now), plus
+    one for the last window.
+    """
+    start, end = hours_of_us(run.started_us, max(run.active_until_us(now), run.started_us + 1))
+    return start, end + 1
+
+
+def run_rows(
+    lab: Lab,
+    runs: list[Run],
+    now: int,
+    visibility: Visibility,
+    columns: Sequence[str] = (),
+    clip: Clip | None = None,
+) -> tuple[list[RunRow], Units]:
+    """Return runs with their figures, within ``clip`` or as a whole, and the cells of ``columns``.
+    At most two queries for figures, two for columns.
+    """
+    if not runs:
+        return [], column_units([])
+    spans = [run_hours(run, now) for run in runs]
+    if clip is not None:
+        spans = [clip.within(start, end) for start, end in spans]
+    query = FigureQuery(
+        metric="energy_mj",
+        from_hour=min(start for start, _ in spans),
+        to_hour=max(end for _, end in spans),
+        basis=lab.basis,
+    )
+    figures = figures_by(lab, query, ["run"])
+    by_run = {str(run.uuid): figures.get((str(run.uuid),)) for run in runs}
+    units = column_units(part for part in by_run.values() if part)
+    counted = {run.uuid for run in runs if by_run[str(run.uuid)]}
+    states = energy_states(lab, [run.uuid for run in runs], counted)
+    rows = []
+    for run in runs:
+        part = by_run[str(run.uuid)]
+        own = query.replace(subject_kind="run", subject_key=str(run.uuid))
+        figures_pair = energy_and_emissions(own, part, units) if part else None
+        rows.append(
+            RunRow(run, visibility.user_of(run), took(run, now), figures_pair, states[run.uuid])
+        )
+    cells = column_cells(runs, columns)
+    return [replace(row, cells=cells.get(row.run.pk, [])) for row in rows], units
+
+
+def figure_rows(
+    lab: Lab,
+    runs: Sequence[Run],
+    figures: Mapping[int, Figure | None],
+    now: int,
+    visibility: Visibility,
+    columns: Sequence[str] = (),
+    clip: Clip | None = None,
+    units: Units | None = None,
+    *,
+    with_model: bool = False,
+) -> tuple[list[RunRow], Units]:
+    """Return runs with their figures of the table, by pk. At most two queries for figures and
+    their hours, two for columns, one for models.
+    """
+    measured = [run.uuid for run in runs if figures.get(run.pk)]
+    hours = hours_of_runs(lab, measured)
+    units = units or column_units(figure for figure in figures.values() if figure)
+    states = energy_states(lab, [run.uuid for run in runs], set(measured))
+    cells = column_cells(runs, columns)
+    prints = fingerprints_of(runs) if with_model else {}
+    rows = []
+    for run in runs:
+        figure, pair = figures.get(run.pk), None
+        if figure:
+            start, end = hours[run.uuid]
+            start, end = clip.within(start, end) if clip else (start, end)
+            query = FigureQuery("energy_mj", start, end, "run", str(run.uuid), basis=lab.basis)
+            pair = energy_and_emissions(query, figure, units)
+        who, state = visibility.user_of(run), states[run.uuid]
+        told = prints[run.pk].told if run.pk in prints else {}
+        rows.append(RunRow(run, who, took(run, now), pair, state, cells.get(run.pk, []), told))
+    return rows, units
+
+
+def took(run: Run, now: int) -> str:
+    """Return the duration of a run so far."""
+    return duration(run.active_until_us(now) - run.started_us)
