@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from apps.core.common_words import is_common
+from apps.accounts.common_words import is_common
 
 SERVER = "the server"
 UNKNOWN = "unknown person"

@@ -55,16 +55,18 @@ class TableCheck(models.Model):
 
 
 class ErasedName(models.Model):
-    """A name of an erased person in a lab, as a keyed hash (:mod:`apps.core.erased_names`).
+    """A name of an erased person in a lab, as a keyed hash (:mod:`apps.core.erasure.names`).
 
     ``lab_id`` 0: the user name of the account. ``number``: of the person; ``position``: of the
-    name; ``words``: its number of words; ``pepper``: of its key.
+    name; ``words``: its number of words; ``in_texts``: whether it is also replaced in prose;
+    ``pepper``: of its key.
     """
 
     lab_id = models.BigIntegerField()
     number = models.IntegerField()
     position = models.IntegerField()
     words = models.IntegerField()
+    in_texts = models.BooleanField()
     pepper = models.PositiveSmallIntegerField()
     digest = models.CharField(max_length=64)
     erased_us = models.BigIntegerField()

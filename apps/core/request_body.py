@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from rest_framework.parsers import BaseParser
 
-from apps.core.erased_names import ErasedNames, erased_names
+from apps.core.erasure.names import ErasedNames, erased_names
 from apps.core.errors import InvalidInput, TooLarge
 from apps.core.json_input import check_json, parse_json
 from apps.core.text import has_unstorable

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.core.clock import now_us
-from apps.core.erased_names import erased_names
+from apps.core.erasure.names import erased_names
 from apps.core.errors import Forbidden
 from apps.core.request_body import BatchParser
 from apps.fleet.models import Node

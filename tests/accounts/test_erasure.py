@@ -15,19 +15,21 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from rest_framework.test import APIClient
 
 from apps.accounts import audit
+from apps.accounts.common_words import is_ordinary
 from apps.accounts.models import AuditEntry, Lab, Membership, User
 from apps.accounts.services.erasure import erase_again, erase_person
+from apps.accounts.services.erasure_preview import preview
 from apps.accounts.services.lab_texts import WITHOUT_NAMES, path_to_lab, text_fields
-from apps.accounts.services.labs import issue_node_token
-from apps.artifacts.models import Copy
+from apps.accounts.services.labs import create_project, issue_node_token
+from apps.artifacts.models import CleanupItem, CleanupPlan, Copy
 from apps.artifacts.services.copies import location_key
 from apps.attribution.models import Attribution
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.carbon.figures.energy import figures_by
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.clock import now_us
-from apps.core.erased_names import ErasedNames, erased_names, name_digest, words_of
-from apps.core.erasure_list import list_path, read_list
+from apps.core.erasure.list_file import list_path, read_list
+from apps.core.erasure.names import ErasedNames, erased_names, name_digest, words_of
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import run_until_idle
 from apps.core.models import ErasedName
@@ -206,8 +208,8 @@ def test_a_rotated_key_still_recognises_names(settings: Any, lab: SmallLab, pers
 def test_words_uuids_and_parts_of_words(db: None) -> None:
     pepper = max(settings.TOKEN_PEPPERS)
     rows = [
-        ErasedName(lab_id=1, number=2, position=i, words=words_of(name), pepper=pepper,
-                   digest=name_digest(1, name, pepper), erased_us=0)
+        ErasedName(lab_id=1, number=2, position=i, words=words_of(name), in_texts=True,
+                   pepper=pepper, digest=name_digest(1, name, pepper), erased_us=0)
         for i, name in enumerate(("abba", "Zoë Quill", "z.q@x.example"), 1)
     ]  # fmt: skip
     names = ErasedNames(1, rows)
@@ -254,3 +256,95 @@ def test_the_key_of_a_path_follows(lab: SmallLab, person: User) -> None:
     _erase(lab, person)
     copy.refresh_from_db()
     assert copy.location_key == location_key(lab.node, copy.path)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("will", True), ("may", True), ("Mark", True), ("adam", True), ("ada", True), ("li", True),
+        ("admin", True), ("wood", True), ("mark may", True), ("jo.x", False), ("zaphod", False),
+        ("Mark Zworykin", False), ("will@x.example", False), ("mjones2", False), ("a-b", True),
+    ],
+)  # fmt: skip
+def test_names_that_are_ordinary_words(name: str, expected: bool) -> None:
+    assert is_ordinary(name) is expected
+
+
+def _copy(lab: SmallLab, name: str, path: str) -> Copy:
+    return Copy.objects.create(
+        lab=lab.lab, artifact=register_artifact(lab, name), node=lab.node, path=path,
+        medium="unknown", location_key=location_key(lab.node, path), first_observed_us=T0,
+        last_observed_us=T0, hashed_us=T0,
+    )  # fmt: skip
+
+
+def test_a_name_that_is_a_word_is_replaced_only_where_it_is_a_name(lab: SmallLab) -> None:
+    person = User.objects.create_user("will", first_name="Mark")
+    Membership.objects.create(lab=lab.lab, user=person, role="member")
+    texts = {"name": "this will mark all", "command": ["mark", "/home/will/x", "--will"],
+             "params": {"user": "will", "note": "you will see", "project": "will"}}  # fmt: skip
+    run, _ = _put(lab, os_user="will", **texts)
+    push(lab.node, [W("gpu:GPU-0000-0001", 60_000,
+                      shares=(("proc:will/will", 40_000), ("idle", 20_000)))])  # fmt: skip
+    erase_person(person=person, names=[], labs=[lab.lab], by=None, now=T0)
+    lab.lab.refresh_from_db()
+    later, _ = _put(lab, os_user="will", **texts)
+    push(lab.node, [W("gpu:GPU-0000-0001", 10, start_us=T0 + 120_000_000, end_us=T0 + 180_000_000,
+                      seq=1, shares=(("proc:will/python", 10),))])  # fmt: skip
+    for row in Run.objects.filter(pk__in=(run.pk, later.pk)):
+        assert row.os_user == "erased-person-1"
+        assert row.name == "this will mark all"
+        assert row.command == ["mark", "/home/erased-person-1/x", "--will"]
+        assert row.params == {"user": "erased-person-1", "note": "you will see", "project": "will"}
+    assert Consumer.objects.filter(key="proc:erased-person-1/will").exists()
+    assert not Consumer.objects.filter(key__startswith="proc:will").exists()
+
+
+def test_slugs_and_paths_of_others_stay(lab: SmallLab, person: User) -> None:
+    slug = create_project(lab=lab.lab, slug="zaphod-thesis", name="By zaphod", by=lab.owner, now=T0)
+    paths = ("/data/zaphod/m", "/home/other/zaphod.pt", "/home/zaphod.old/m", "/home/zaphodx/m")
+    kept = [_copy(lab, f"k{i}", path) for i, path in enumerate(paths)]
+    _erase(lab, person)
+    slug.refresh_from_db()
+    assert (slug.slug, slug.name) == ("zaphod-thesis", "By erased-person-1")
+    for copy, path in zip(kept, paths, strict=True):
+        copy.refresh_from_db()
+        assert (copy.path, copy.location_key) == (path, location_key(lab.node, path))
+    lab.lab.refresh_from_db()
+    run, _ = _put(lab, name="x", project="zaphod-thesis")
+    assert run.project == slug
+
+
+def test_the_texts_with_a_name_are_listed_before(lab: SmallLab, person: User) -> None:
+    _copy(lab, "a", "/data/zaphod/m")
+    _put(lab, name="this will work", os_user="will")
+    rows = {row.name: row for row in preview(lab.lab, ["zaphod", "will", "trillian"])}
+    assert [(row.is_ordinary, row.is_selected) for row in rows.values()] == [
+        (False, True), (True, False), (False, True),
+    ]  # fmt: skip
+    assert ("artifacts.Copy.path", "/data/zaphod/m") in rows["zaphod"].kept
+    assert ("runs.Run.name", "Zaphod's model") in rows["zaphod"].texts
+    assert rows["will"].texts == [("runs.Run.name", "this will work")]
+    assert (rows["trillian"].text_count, rows["trillian"].kept_count) == (0, 0)
+
+
+def test_an_open_cleanup_plan_with_files_of_the_person_is_completed_first(
+    lab: SmallLab, person: User
+) -> None:
+    copy = _copy(lab, "a", "/home/zbeeb/m")
+    plan = CleanupPlan.objects.create(lab=lab.lab, node=lab.node, created_us=T0)
+    CleanupItem.objects.create(
+        plan=plan, copy=copy, artifact=copy.artifact, retention_class="checkpoint", due_us=T0,
+        is_last_copy=False, selected=True,
+    )  # fmt: skip
+    with pytest.raises(Conflict), transaction.atomic():
+        _erase(lab, person)
+    CleanupPlan.objects.update(state="withdrawn")
+    _erase(lab, person)
+    copy.refresh_from_db()
+    assert copy.path == "/home/erased-person-1-4/m"
+
+
+def _put(lab: SmallLab, project: str = "", **facts: Any) -> Any:
+    return put_run(lab=lab.lab, uuid=uuid4(), by=None, bound_node=None, now=T0,
+                   facts=RunFacts(started_us=T0, project=project or None, **facts))  # fmt: skip

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -10,6 +11,8 @@ from django.test import Client
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Membership, User
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
+from apps.runs.models import Run
+from apps.runs.services.runs import RunFacts, put_run
 from tests.api.conftest import add_person
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
@@ -34,15 +37,45 @@ def test_the_page_names_what_goes_and_erases_after_confirmation(
     page = text_of(owner.get(address))
     assert 'data-erased="names"' in page
     assert "zbeeb" in page, "the OS user of their rule is suggested"
-    wrong = owner.post(address, {"names": "zbeeb", "confirm": "someone"})
-    assert (wrong.status_code, User.objects.get(pk=person.pk).is_active) == (400, True)
     name = person.username
-    assert owner.post(address, {"names": "zbeeb", "confirm": name}).status_code == 302
+    listed = owner.post(address, {"action": "list", "names": "zbeeb"})
+    assert listed.status_code == 200
+    assert 'data-name="zbeeb"' in text_of(listed)
+    content = {"action": "erase", "names": "zbeeb", "in_texts": ["zbeeb", name]}
+    wrong = owner.post(address, {**content, "confirm": "someone"})
+    assert (wrong.status_code, User.objects.get(pk=person.pk).is_active) == (400, True)
+    assert 'data-name="zbeeb"' in text_of(wrong)
+    unlisted = owner.post(address, {**content, "in_texts": ["other"], "confirm": name})
+    assert (unlisted.status_code, User.objects.get(pk=person.pk).is_active) == (400, True)
+    assert owner.post(address, {**content, "confirm": name}).status_code == 302
     assert not User.objects.get(pk=person.pk).is_active
     for page in map(text_of, map(owner.get, ("/people/", "/audit/", "/audit.csv", "/rules/"))):
         assert name not in page
         assert "zbeeb" not in page
     assert owner.get(address).status_code == 404
+
+
+def test_an_admin_decides_about_a_name_that_is_a_word(
+    lab: SmallLab, owner: Client, person: User
+) -> None:
+    put_run(
+        lab=lab.lab, uuid=uuid4(), by=person, bound_node=None, now=T0,
+        facts=RunFacts(name="this will mark <all>", started_us=T0, os_user="will"),
+    )  # fmt: skip
+    address = f"/people/{person.pk}/erase/"
+    page = text_of(owner.post(address, {"action": "list", "names": "will\nzbeeb"}))
+    assert 'value="will"' in page
+    assert "this will mark &lt;all&gt;" in page
+    boxes = {part.split('"')[0]: "checked" in part.split(">")[0]
+             for part in page.split('value="')[1:] if "in-texts" in page}  # fmt: skip
+    assert boxes["will"] is False
+    assert boxes["zbeeb"] is True
+    for bad in ("admin", "x", "42"):
+        assert owner.post(address, {"action": "list", "names": bad}).status_code == 400
+    content = {"action": "erase", "names": "will\nzbeeb", "confirm": person.username}
+    assert owner.post(address, {**content, "in_texts": ["zbeeb"]}).status_code == 302
+    run = Run.objects.get(lab=lab.lab, name="this will mark <all>")
+    assert run.os_user.startswith("erased-person-")
 
 
 def test_who_may_erase(lab: SmallLab, owner: Client, person: User) -> None:

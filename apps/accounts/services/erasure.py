@@ -1,6 +1,6 @@
 """Erase a person: the account, and each name in the labs given (ADR 49)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.dispatch import receiver
 from apps.accounts import audit, rechain
 from apps.accounts.authentication import forget_tokens
 from apps.accounts.choices import SERVICE_KINDS, Act, Role
+from apps.accounts.common_words import is_common, is_ordinary
 from apps.accounts.models import (
     AuditEntry,
     Invitation,
@@ -26,21 +27,21 @@ from apps.accounts.models import (
     User,
 )
 from apps.accounts.services.lab_texts import replace_in_lab
-from apps.accounts.signals import names_replaced
-from apps.core.common_words import is_common
-from apps.core.erased_names import (
+from apps.accounts.signals import erasure_checked, names_replaced
+from apps.core.erasure.list_file import list_path, write_list
+from apps.core.erasure.names import (
     ACCOUNTS,
     ErasedNames,
+    Reading,
     erased_names,
     label_of,
     name_digest,
     words_of,
 )
-from apps.core.erasure_list import list_path, write_list
+from apps.core.erasure.signals import erasures_missing
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.jobs import enqueue, job
 from apps.core.models import ErasedName
-from apps.core.signals import erasures_missing
 from apps.core.units import US_PER_S
 
 MAX_NAMES = 20
@@ -51,7 +52,7 @@ REPLACE_DELAY_US = 60 * US_PER_S
 
 @dataclass(frozen=True)
 class Erasure:
-    """What was erased. ``kept_words``: names that are common words and therefore stay in texts."""
+    """What was erased. ``kept_words``: names that can be words and therefore stay in texts."""
 
     number: int
     changed: dict[str, int]
@@ -99,11 +100,18 @@ def check_names(names: Iterable[str]) -> list[str]:
 
 @transaction.atomic
 def erase_person(
-    *, person: User, names: Sequence[str], labs: Sequence[Lab], by: User | None, now: int
+    *,
+    person: User,
+    names: Sequence[str],
+    labs: Sequence[Lab],
+    by: User | None,
+    now: int,
+    in_texts: Collection[str] | None = None,
 ) -> Erasure:
     """Erase a person. ``names``: further ones, such as OS users; ``labs``: where they are replaced.
+    ``in_texts``: names that are replaced in prose too; None: those that are no ordinary words.
 
-    Energy, runs and claims stay, with a neutral label. A second call changes nothing more.
+    Energy, runs and claims stay, with a neutral label.
     """
     ordered = sorted(labs, key=lambda lab: lab.pk)
     for lab in ordered:
@@ -111,24 +119,31 @@ def erase_person(
         _refuse_last_admin(lab, person)
     if ErasedName.objects.filter(lab_id=ACCOUNTS, digest=_account_digest(person)).exists():
         raise Conflict("This account has the name of an erased person.", hint="Rename it first.")
-    texts = [*account_names(person), *check_names(names)]
-    usable = [name for name in dict.fromkeys(texts) if not is_common(name) and words_of(name)]
+    texts = list(dict.fromkeys([*account_names(person), *check_names(names)]))
+    usable = {
+        name: not is_ordinary(name) if in_texts is None else name in in_texts
+        for name in texts
+        if not is_common(name) and words_of(name)
+    }
     newest = ErasedName.objects.aggregate(newest=Max("number"))["newest"] or 0
     rows = _rows(person, usable, ordered, newest + 1, now)
     ErasedName.objects.bulk_create(rows)
+    for lab in ordered:
+        stored = ErasedNames(lab.pk, ErasedName.objects.filter(lab_id=lab.pk))
+        erasure_checked.send(sender=Lab, lab=lab, names=stored)
     changed = _erase_account(person, newest + 1, now)
     for lab in ordered:
         changed |= _erase_in_lab(lab, person, newest + 1, by, now, applied_again=False)
     transaction.on_commit(lambda: write_list(list_path()))
     transaction.on_commit(forget_tokens)
-    return Erasure(newest + 1, changed, [name for name in texts if is_common(name)])
+    return Erasure(newest + 1, changed, [name for name in texts if not usable.get(name)])
 
 
 def _rows(
-    person: User, names: list[str], labs: list[Lab], number: int, now: int
+    person: User, names: dict[str, bool], labs: list[Lab], number: int, now: int
 ) -> list[ErasedName]:
     pepper = max(settings.TOKEN_PEPPERS)
-    rows = {}
+    rows: dict[tuple[int, str], ErasedName] = {}
     for lab_id, position, name in (
         (ACCOUNTS, 1, person.get_username()),
         *((lab.pk, i, name) for lab in labs for i, name in enumerate(names, 1)),
@@ -138,6 +153,7 @@ def _rows(
             (lab_id, digest),
             ErasedName(
                 lab_id=lab_id, number=number, position=position, words=words_of(name),
+                in_texts=bool(lab_id) and names.get(name, False),
                 pepper=pepper, digest=digest, erased_us=now,
             ),
         )  # fmt: skip
@@ -190,7 +206,9 @@ def _erase_in_lab(
 
     def change(row: Any) -> bool:
         before = (row.actor, row.subject, row.details)
-        row.actor, row.subject, row.details = (names.replace(part, keys=True) for part in before)
+        row.actor = names.text(row.actor, Reading.NAME)
+        row.subject = names.text(row.subject)
+        row.details = names.replace(row.details, keys=True)
         return bool(before != (row.actor, row.subject, row.details))
 
     # Names that no entry referred to, because they were unknown when it was written.

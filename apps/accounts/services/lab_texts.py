@@ -5,14 +5,15 @@ reason why it contains no name.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
 from django.db import IntegrityError, models, transaction
 from django.db.models import QuerySet
 
-from apps.accounts.models import Lab
-from apps.core.erased_names import ErasedNames
+from apps.accounts.models import Lab, PersonName
+from apps.core.erasure.names import ErasedNames, Reading
 
 TEXT_FIELDS = (models.CharField, models.TextField, models.JSONField)
 # Without names of a lab's persons: tables of the framework, shipped data, keys of machines. The
@@ -29,6 +30,35 @@ WITHOUT_NAMES = frozenset(
         "artifacts.SharedBytes", "assets.DeviceDay",
     }
 )  # fmt: skip
+# Columns that contain the names of persons, paths, or keys that other records, uploads and commands
+# refer to. All others are texts.
+_READINGS = {
+    **dict.fromkeys(
+        (
+            "accounts.Invitation.email", "accounts.PersonName.text", "runs.Run.os_user",
+            "attribution.AttributionRule.os_user", "attribution.Attribution.os_user",
+            "carbon.UseDay.os_user", "artifacts.Artifact.os_user", "assets.Asset.contact",
+            "trackers.MlflowSource.user", "artifacts.Notification.name",
+        ),
+        Reading.NAME,
+    ),
+    **dict.fromkeys(
+        (
+            "artifacts.Copy.path", "attribution.AttributionRule.path_prefix",
+            "trackers.MlflowFile.path",
+        ),
+        Reading.PATH,
+    ),
+    **dict.fromkeys(
+        (
+            "accounts.Project.slug", "runs.Run.requested_project", "catalog.HardwareModel.name",
+            "catalog.HardwareModel.vendor", "catalog.HardwareModel.match_key",
+            "catalog.HardwareAlias.match_key", "catalog.HardwareModel.architecture",
+            "fleet.SiteZone.zone", "fleet.Device.key", "fleet.Device.name",
+        ),
+        Reading.KEPT,
+    ),
+}  # fmt: skip
 # Objects whose keys a person chooses.
 _FREE_KEYS = frozenset({"runs.Run.tags", "runs.Run.params", "artifacts.Artifact.tags"})
 
@@ -42,12 +72,12 @@ def path_to_lab(model: type[models.Model], passed: tuple[Any, ...] = ()) -> str:
     """Return the lookup from a model to its lab, such as ``node__lab``, '' for none."""
     foreign = [f for f in meta_of(model).concrete_fields if f.many_to_one or f.one_to_one]
     if any(field.related_model is Lab for field in foreign):
-        return next(field.name for field in foreign if field.related_model is Lab)
+        return str(next(field.name for field in foreign if field.related_model is Lab))
     paths = [
         f"{field.name}__{path}"
         for field in foreign
         if not field.null and field.related_model not in (model, *passed)
-        if (path := path_to_lab(field.related_model, (*passed, model)))  # type: ignore[arg-type]
+        if (path := path_to_lab(field.related_model, (*passed, model)))
     ]
     return min(paths, key=lambda path: path.count("__"), default="")
 
@@ -70,27 +100,63 @@ def models_with_texts() -> list[type[models.Model]]:
     ]
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column with texts, and those of its rows that are of one lab and read in one way."""
+
+    label: str
+    field: Any
+    reading: Reading
+    rows: Any
+
+    @property
+    def is_json(self) -> bool:
+        return isinstance(self.field, models.JSONField)
+
+    @property
+    def has_free_keys(self) -> bool:
+        return self.label in _FREE_KEYS
+
+    def without_names(self, value: Any, names: ErasedNames) -> Any:
+        """Return a value of the column without erased names."""
+        if self.is_json:
+            return names.replace(value, keys=self.has_free_keys, reading=self.reading)
+        return names.text(str(value), self.reading)
+
+
+def columns_of(lab: Lab) -> Iterator[Column]:
+    """Return each column with texts of a lab."""
+    for model in models_with_texts():
+        rows: Any = QuerySet(model).filter(**{path_to_lab(model): lab}).order_by()
+        for field in text_fields(model):
+            label = f"{meta_of(model).label}.{field.name}"
+            if model is PersonName:  # typed reasons and notes are in the same column
+                yield Column(label, field, Reading.NAME, rows.filter(is_name=True))
+                yield Column(label, field, Reading.TEXT, rows.filter(is_name=False))
+            else:
+                yield Column(label, field, _READINGS.get(label, Reading.TEXT), rows)
+
+
 def replace_in_lab(lab: Lab, names: ErasedNames) -> dict[str, int]:
     """Replace names in all texts of a lab. Return the number of changed values by column."""
-    changed = {}
-    for model in models_with_texts():
-        rows = QuerySet(model).filter(**{path_to_lab(model): lab}).order_by()
-        for field in text_fields(model):
-            is_json = isinstance(field, models.JSONField)
-            change = _replace_json if is_json else _replace_text
-            if count := change(rows, field, names):
-                changed[f"{meta_of(model).label}.{field.name}"] = count
+    changed: dict[str, int] = {}
+    for column in columns_of(lab):
+        if column.reading is Reading.KEPT:
+            continue
+        change = _replace_json if column.is_json else _replace_text
+        if count := change(column, names):
+            changed[column.label] = changed.get(column.label, 0) + count
     return changed
 
 
-def _replace_text(rows: Any, field: Any, names: ErasedNames) -> int:
+def _replace_text(column: Column, names: ErasedNames) -> int:
     """Replace a text wherever the column has it, so that equal texts stay equal."""
-    texts = [text for text in rows.values_list(field.name, flat=True).distinct() if text]
+    texts = list(column.rows.values_list(column.field.name, flat=True).distinct())
     count = 0
-    for old in texts:
-        new = names.text(old)
+    for old in filter(None, texts):
+        new = column.without_names(old, names)
         if new != old:
-            _update(rows, field, old, new)
+            _update(column.rows, column.field, old, new)
             count += 1
     return count
 
@@ -98,7 +164,7 @@ def _replace_text(rows: Any, field: Any, names: ErasedNames) -> int:
 def _update(rows: Any, field: Any, old: str, new: str) -> None:
     pks = list(rows.filter(**{field.name: old}).values_list("pk", flat=True))
     for start in range(0, len(pks), 500):
-        part = QuerySet(rows.model).filter(pk__in=pks[start : start + 500])
+        part: Any = QuerySet(rows.model).filter(pk__in=pks[start : start + 500])
         for candidate in _candidates(new, field.max_length):
             try:
                 with transaction.atomic():
@@ -115,12 +181,11 @@ def _candidates(text: str, length: int | None) -> Iterator[str]:
         yield f"{text[: length - len(end)] if length else text}{end}"
 
 
-def _replace_json(rows: Any, field: Any, names: ErasedNames) -> int:
-    keys = f"{meta_of(rows.model).label}.{field.name}" in _FREE_KEYS
+def _replace_json(column: Column, names: ErasedNames) -> int:
     count = 0
-    for pk, value in list(rows.values_list("pk", field.name)):
-        new = names.replace(value, keys=keys)
+    for pk, value in list(column.rows.values_list("pk", column.field.name)):
+        new = column.without_names(value, names)
         if new != value:
-            QuerySet(rows.model).filter(pk=pk).update(**{field.name: new})
+            QuerySet(column.rows.model).filter(pk=pk).update(**{column.field.name: new})
             count += 1
     return count

@@ -43,7 +43,7 @@ def _references(lab: Lab, person: User) -> Iterator[Row]:
         path = path_to_lab(model) if model is not AuditEntry else ""
         for field in meta_of(model).concrete_fields if path else ():
             if field.related_model is User:
-                rows = QuerySet(model).filter(**{path: lab, field.name: person}).order_by("pk")
+                rows: Any = QuerySet(model).filter(**{path: lab, field.name: person}).order_by("pk")
                 table, column = meta_of(model).db_table, field.column
                 for row in rows.iterator(chunk_size=1000):
                     yield table, _number(row), column, _as_json(str(row))
@@ -55,7 +55,7 @@ def _texts(lab: Lab, names: list[str]) -> Iterator[Row]:
     if pattern is None:
         return
     for model in models_with_texts():
-        rows = QuerySet(model).filter(**{path_to_lab(model): lab}).order_by("pk")
+        rows: Any = QuerySet(model).filter(**{path_to_lab(model): lab}).order_by("pk")
         for field in text_fields(model):
             if field.name in _SECRET:
                 continue

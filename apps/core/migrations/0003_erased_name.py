@@ -18,6 +18,7 @@ class Migration(migrations.Migration):
                 ("number", models.IntegerField()),
                 ("position", models.IntegerField()),
                 ("words", models.IntegerField()),
+                ("in_texts", models.BooleanField()),
                 ("pepper", models.PositiveSmallIntegerField()),
                 ("digest", models.CharField(max_length=64)),
                 ("erased_us", models.BigIntegerField()),

@@ -6,12 +6,13 @@ from typing import Any
 from django import forms
 from django.http import HttpResponseBase, JsonResponse
 
+from apps.accounts.common_words import is_common
 from apps.accounts.models import Membership, User
-from apps.accounts.services.erasure import account_names, erase_person
+from apps.accounts.services.erasure import account_names, check_names, erase_person
+from apps.accounts.services.erasure_preview import NamePreview, preview
 from apps.accounts.services.person_export import stored_about
 from apps.artifacts.models import Artifact
 from apps.carbon.figures.visibility import visibility_for
-from apps.core.common_words import is_common
 from apps.core.errors import Conflict, Forbidden, InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import ADMINS, MANAGERS, Visitor
@@ -25,24 +26,49 @@ EXPORT_HEAD = ("table", "row", "column", "value")
 @dataclass(frozen=True)
 class ErasurePage:
     """A person and their names. ``other_names``: OS users of their runs and files, not erased
-    unless they are entered.
+    unless they are entered. ``previews``: the texts with each name, None before they are listed.
     """
 
     person: User
     names: list[str]
     common: list[str]
     other_names: list[str]
+    previews: list[NamePreview] | None
 
 
-class ErasureForm(PageForm):
-    """Erase ``person`` after their user name is typed."""
+class NamesForm(PageForm):
+    """Further names of ``person``, to list the texts that contain a name."""
 
     roles = ADMINS
+    action = "list"
     names = TextField(
         label="Further names",
         required=False,
         widget=forms.Textarea({"rows": 4, "autocomplete": "off"}),
-        help_text="One per line: OS users and other names in texts of the lab.",
+        help_text="One per line: OS users and other names of this person.",
+    )
+    person: User
+
+    def clean(self) -> dict[str, Any]:
+        self.check_fields({"names": lambda text: check_names(text.splitlines())})
+        return super().clean() or self.cleaned_data
+
+    def save(self) -> str:
+        return ""
+
+
+class ErasureForm(PageForm):
+    """Erase ``person`` after their user name is typed. ``in_texts``: names that are also replaced
+    in prose.
+    """
+
+    roles = ADMINS
+    action = "erase"
+    names = TextField(required=False, widget=forms.HiddenInput)
+    in_texts = forms.MultipleChoiceField(
+        label="Replace in texts too",
+        required=False,
+        error_messages={"invalid_choice": "“%(value)s” is not a listed name. List texts again."},
     )
     confirm = TextField(
         label="User name to confirm",
@@ -51,6 +77,16 @@ class ErasureForm(PageForm):
         error_messages={"required": "Enter the user name of the person."},
     )
     person: User
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        names = [*account_names(self.person), *self.further_names()]
+        self.fields["in_texts"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+
+    def further_names(self) -> list[str]:
+        """Return the further names that were listed."""
+        text = str(self.data.get("names") or "") if self.is_bound else self.initial.get("names", "")
+        return [name.strip() for name in text.splitlines() if name.strip()]
 
     def clean_confirm(self) -> str:
         text: str = self.cleaned_data["confirm"]
@@ -70,7 +106,8 @@ class ErasureForm(PageForm):
             )
         result = erase_person(
             person=self.person,
-            names=(self.cleaned_data["names"] or "").splitlines(),
+            names=self.further_names(),
+            in_texts=self.cleaned_data["in_texts"],
             labs=[visitor.lab],
             by=visitor.user,
             now=visitor.now,
@@ -78,8 +115,11 @@ class ErasureForm(PageForm):
         return f"The person is erased. Their energy and runs are those of {result.label}."
 
 
-def erasure_page(visitor: Visitor, person: User) -> ErasurePage:
-    """Return the names of a person that are erased, and others that could be theirs."""
+def erasure_page(visitor: Visitor, person: User, form: "ErasureForm | None" = None) -> ErasurePage:
+    """Return the names of a person that are erased, and others that could be theirs.
+
+    ``form``: with the names as entered, to list the texts that contain one.
+    """
     names, rules = account_names(person), os_users(visitor.lab).get(person.pk, [])
     used = set(
         Run.objects.filter(lab=visitor.lab, user=person).values_list("os_user", flat=True)
@@ -92,6 +132,13 @@ def erasure_page(visitor: Visitor, person: User) -> ErasurePage:
         names=usable,
         common=[name for name in names if is_common(name)],
         other_names=sorted(used - {"", *usable, *rules}),
+        previews=None
+        if form is None
+        else preview(
+            visitor.lab,
+            dict.fromkeys([*usable, *form.further_names()]),
+            form.data.getlist("in_texts") if form.is_bound else None,  # type: ignore[attr-defined]
+        ),
     )
 
 

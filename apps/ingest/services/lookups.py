@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apps.core.erased_names import erased_names
+from apps.core.erasure.names import erased_names
 from apps.fleet.dated_facts import device_kind
 from apps.fleet.models import Device, Node
 from apps.ingest import selectors

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from django.db.models import F
 
-from apps.core.erased_names import erased_names
+from apps.core.erasure.names import erased_names
 from apps.core.intervals import hours_touched
 from apps.core.jobs import enqueue
 from apps.core.sql import bulk_insert, greatest_sql

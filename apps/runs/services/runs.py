@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
-from apps.core.erased_names import erased_names
+from apps.core.erasure.names import Reading, erased_names
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.core.jobs import enqueue, enqueue_batch
 from apps.core.sql import fetch_rows, for_update, uuid_param
@@ -82,8 +82,9 @@ def put_run(
         names = erased_names(lab.pk)
         neutral = {
             name: names.replace(getattr(facts, name), keys=True)
-            for name in ("name", "command", "params", "os_user", "host")
+            for name in ("name", "command", "params", "host")
         }
+        neutral["os_user"] = names.text(facts.os_user, Reading.NAME)
         facts = replace(facts, **neutral)
     arguments: dict[str, Any] = {
         "lab": lab,

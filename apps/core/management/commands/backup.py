@@ -14,7 +14,7 @@ from apps.core.archive_copies import (
     erase_deleted_copies,
 )
 from apps.core.backup import BackupError, back_up_database, sha256_of, write_private_file
-from apps.core.erasure_list import FILE, list_path, write_list
+from apps.core.erasure.list_file import FILE, list_path, write_list
 from apps.core.management.base import MinimalCommand
 
 

@@ -12,8 +12,8 @@ from django.db.migrations import Migration
 from apps.core.backup import BackupError
 from apps.core.clock import now_us
 from apps.core.database.new_database import prepare_database, record_database
-from apps.core.erased_names import MissingPepper
-from apps.core.erasure_list import apply_missing, list_path
+from apps.core.erasure.list_file import apply_missing, list_path
+from apps.core.erasure.names import MissingPepper
 from apps.core.migration_history import (
     FIRST,
     explain_refusal,

@@ -12,8 +12,7 @@ from apps.core.backup import BackupError, restore_database
 from apps.core.clock import now_us
 from apps.core.database.new_database import record_database
 from apps.core.database.table_checks import forget_checks
-from apps.core.erased_names import MissingPepper
-from apps.core.erasure_list import (
+from apps.core.erasure.list_file import (
     FILE,
     apply_missing,
     is_current,
@@ -21,6 +20,7 @@ from apps.core.erasure_list import (
     merge_lists,
     read_list,
 )
+from apps.core.erasure.names import MissingPepper
 
 
 class Command(BaseCommand):

@@ -1,4 +1,4 @@
-"""Signals of core."""
+"""Signals of erasures."""
 
 from django.dispatch import Signal
 

@@ -13,9 +13,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from apps.core.backup import BackupError
-from apps.core.erased_names import as_line, from_line
+from apps.core.erasure.names import as_line, from_line
+from apps.core.erasure.signals import erasures_missing
 from apps.core.models import ErasedName
-from apps.core.signals import erasures_missing
 
 FILE = "erasures.jsonl"
 
