@@ -1,6 +1,7 @@
 # LabCarbon's server: web, worker, celery, beat and migrate in one image; the first argument says which
-# (docker/entrypoint.sh). The collector is not in it: it measures the machine it is installed on, and a container would
-# see neither the meters nor the jobs. Of its wheel only the fingerprint's pure part is there, which both compute.
+# (docker/entrypoint.sh). The collector is not installed in it: it measures the machine it is installed on, and a
+# container would see neither the meters nor the jobs. The fingerprint's pure part is there, which both compute, and the
+# wheels that nodes install from /install/.
 #
 # A build may be given three secrets, stored in no layer: this machine's settings of pip and apt (indexes, proxies,
 # certificates) and its certificate authorities. Without them, pip's and Debian's defaults hold. scripts/build_image.sh
@@ -34,10 +35,18 @@ RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf,mode=0444 \
     --mount=type=secret,id=ca-bundle,mode=0444 \
     /opt/pip/bin/pip --python /opt/labcarbon/bin/python install --quiet --disable-pip-version-check --no-cache-dir \
       --no-compile --require-hashes --only-binary :all: -r /build/requirements.txt \
- && /opt/pip/bin/pip --python /opt/labcarbon/bin/python uninstall --quiet --yes setuptools \
  && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/labcarbon/lib
 # .dockerignore lists what belongs to the program; nothing else is in the context.
 COPY . /srv/labcarbon
+# What nodes install from /install/. setuptools builds the collector's wheel, and the server runs without it.
+RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf,mode=0444 \
+    --mount=type=secret,id=ca-bundle,mode=0444 \
+    cd /srv/labcarbon && LABCARBON_DATA=/tmp/build-data PYTHONPATH=/srv/labcarbon/collector \
+    /opt/labcarbon/bin/python manage.py collect_wheels --pip /opt/pip/bin/pip \
+ && /opt/pip/bin/pip --python /opt/labcarbon/bin/python uninstall --quiet --yes setuptools \
+ && find collector -mindepth 1 -maxdepth 1 ! -name labcarbon_collect -exec rm -r {} + \
+ && find collector/labcarbon_collect -mindepth 1 -maxdepth 1 ! -name __init__.py ! -name lc1 -exec rm -r {} + \
+ && rm -r deploy requirements /tmp/build-data
 # collectstatic requires secrets. These are random, used once and stored nowhere.
 RUN cd /srv/labcarbon && chmod -R u=rwX,go=rX . && chmod 0755 docker/* \
  && random() { python3 -c 'import secrets; print(secrets.token_hex(32))'; } \

@@ -10,7 +10,7 @@ export LABCARBON_PORT ?= 8000
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: $(VENV)/.installed ## start LabCarbon on this machine: web, worker, collector (Ctrl-C stops all)
+run: $(VENV)/.installed $(VENV)/.wheels ## start LabCarbon on this machine: web, worker, collector (Ctrl-C stops all)
 	@exec $(BIN)/python -m labcarbon.launch
 
 setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation
@@ -60,6 +60,8 @@ lock: $(VENV)/.installed-dev ## lock the requirements with hashes
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/wandb.in -o requirements/wandb.txt \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	$(BIN)/uv pip compile -q --python-version 3.9 requirements/collector.in -o requirements/collector.txt \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 
 schema: $(VENV)/.installed-dev ## write the API's schema to docs/api/openapi.yaml
 	@$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/api/openapi.yaml
@@ -84,6 +86,11 @@ clean: ## remove the virtual environment and caches, never your data
 $(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.sh
 	@scripts/make_venv.sh "$(PYTHON)" "$(VENV)" requirements.txt
 	@touch $@
+
+# What other nodes install from this server. Without a route to the packages it starts all the same, and the page says so.
+$(VENV)/.wheels: $(VENV)/.installed requirements/collector.txt $(shell find collector -name '*.py' -o -name '*.toml' -o -name '*.csv') $(wildcard deploy/labcarbon*)
+	@PIP_RETRIES=1 PIP_TIMEOUT=10 $(BIN)/python manage.py collect_wheels >/dev/null 2>$(VENV)/wheels.log && touch $@ || \
+	  echo "Other nodes cannot be installed from here yet. See $(VENV)/wheels.log; then: $(BIN)/python manage.py collect_wheels"
 
 # With all that `make run` needs, so that the two agree.
 $(VENV)/.installed-dev: requirements.txt requirements/dev.txt collector/pyproject.toml scripts/make_venv.sh scripts/install_locked.sh

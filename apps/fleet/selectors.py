@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -72,6 +72,7 @@ class NodeStatus:
     last_push_us: int | None
     static_power_mw: int | None
     virtual: bool
+    health: Any
 
     @property
     def name(self) -> str:

@@ -61,6 +61,7 @@ def served() -> Iterator[Served]:
             **kept,
             **installation_environment(directory),
             "LABCARBON_PORT": str(port),
+            "LABCARBON_WHEELS": str(ROOT / "tests" / "install" / "shelf"),
             "DJANGO_SETTINGS_MODULE": "labcarbon.settings",
         }
 
@@ -146,6 +147,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
         "/artifacts/cleanup/",
         "/sites/",
         "/nodes/enrol/",
+        "/nodes/add/?kind=slurm",
         "/scopes/?both=1",
         "/login-code/",
     ]

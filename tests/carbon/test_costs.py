@@ -148,6 +148,19 @@ def test_the_currency_is_that_of_the_first_price_until_none_is_left(lab: SmallLa
     assert (lab.lab.currency, figure(lab.lab, WHOLE).cost_ucurrency) == ("EUR", 300)
 
 
+def test_a_withdrawn_currency_gives_way_to_the_one_that_is_left(lab: SmallLab) -> None:
+    used(lab, 3_600_000)
+    abroad = create_site(lab=lab.lab, name="Bern", kind=SiteKind.WORKSTATION, zone="CH", now=T0)
+    wrong = priced(abroad, 300_000, -50, "USD")
+    priced(lab.site, 310_000, -50)
+    lab.lab.refresh_from_db()
+    assert (lab.lab.currency, figure(lab.lab, WHOLE).cost_ucurrency) == ("USD", 0)
+    withdraw_site_fact(fact=wrong, by=None, now=T0)
+    run_until_idle(worker="test")
+    lab.lab.refresh_from_db()
+    assert (lab.lab.currency, figure(lab.lab, WHOLE).cost_ucurrency) == ("EUR", 310)
+
+
 def test_a_price_changes_no_energy_and_no_emission(lab: SmallLab) -> None:
     used(lab, *range(1, 30))
     before = figure(lab.lab, WHOLE)

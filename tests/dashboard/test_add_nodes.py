@@ -124,7 +124,7 @@ def test_decisions_are_alerts_of_managers(lab: SmallLab, owner: Client) -> None:
     _enrol(text, lab.node.uuid)
     kinds = {
         can_manage: {
-            alert.kind for alert in alerts_of(lab.lab, [], now_us(), can_manage=can_manage)
+            alert.kind for alert in alerts_of(lab.lab, [], [], now_us(), can_manage=can_manage)
         }
         & {"node-waiting", "node-refused"}
         for can_manage in (True, False)
@@ -155,6 +155,8 @@ def test_each_tab_has_commands_with_the_digest_and_no_token(
     assert match
     commands = re.findall(r"<pre id=[^>]*>(.*?)</pre>", page, re.DOTALL)
     assert any(match[1] in command for command in commands)
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids)), "a tab replaces the element with its id"
     assert not any("lc_fleet_" in command or text in command for command in commands)
     assert re.search(rf'href="/nodes/add/\?kind={kind}#install"[^>]*aria-current', page)
 

@@ -69,6 +69,8 @@ def test_without_a_price_the_cost_is_unknown_and_the_site_is_named(
     assert 'data-explain-value="unknown"' in page
     assert 'data-without-price="Room 1"' in page
     assert "data-unpriced" in page
+    assert "Exact value" not in page
+    assert "The error of declared energy is unknown" not in page
     assert "cost" not in text_of(owner.get(PROJECT)).partition('id="chart-title"')[0].lower()
 
 

@@ -161,10 +161,11 @@ def test_a_gpu_without_utilization_shows_no_line(lab: SmallLab, owner: Client) -
 
 def test_a_cpu_package_has_its_power_only(lab: SmallLab, owner: Client) -> None:
     cpu = f"cpu:{lab.node.uuid}/package-0"
-    push(lab.node, [minute(8, cpu, measurement="rapl_counter")], settle=False)
+    push(lab.node, [minute(8, cpu, measurement="rapl")], settle=False)
     page = text_of(owner.get(address(lab.node)))
     assert f'data-device="{cpu}"' in page
     assert page.count("data-measure") == 1
+    assert "60 to 60 W" in page
 
 
 def test_a_long_window_is_level_over_its_minutes(lab: SmallLab) -> None:

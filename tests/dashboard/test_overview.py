@@ -10,9 +10,10 @@ import time_machine
 from django.test import Client
 
 from apps.accounts.models import User
+from apps.core.jobs import run_until_idle
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
-from apps.fleet.services import create_site, set_static_power
+from apps.fleet.services import create_site, set_price, set_static_power
 from apps.preflight.choices import Certainty, Verdict
 from apps.preflight.models import DuplicateFinding
 from apps.runs.choices import RunState
@@ -351,3 +352,22 @@ def test_nothing_is_said_of_nodes_where_there_is_none(lab: SmallLab, owner: Clie
     needs = page[page.index('id="action-needed"') : page.index('id="projects"')]
     assert "data-alert" not in needs
     assert "report" not in needs
+
+
+def test_cost_is_a_figure_of_headline_rows_and_savings(lab: SmallLab, owner: Client) -> None:
+    many_projects(lab, 3)
+    page = text_of(owner.get(PAGE))
+    assert "cost_ucurrency" not in page
+    set_price(
+        site=lab.site, ucurrency_per_kwh=300_000, currency="EUR", from_us=0, by=lab.owner, now=T0
+    )
+    run_until_idle(worker="test")
+    page = text_of(owner.get(PAGE))
+    table = page[page.index('id="projects"') :]
+    body, foot = table[: table.index("<tfoot>")], table[table.index("<tfoot>") :]
+    costs = [value for query, value in figures_on(body) if "cost_ucurrency" in query]
+    headline = [value for query, value in figures_on(foot) if "cost_ucurrency" in query]
+    assert len(costs) == 4
+    assert [sum(costs)] == headline
+    assert [query for query, _ in figures_on(page) if "cost_u" in query and "waste=idle" in query]
+    assert_each_figure_explains_itself(owner, page)

@@ -59,6 +59,13 @@ def test_python_packages_are_installed_by_hash_and_never_built() -> None:
     assert "--only-binary :all:" in installs[0]
 
 
+def test_of_the_collector_only_the_shared_module_and_the_wheels_stay() -> None:
+    (collect,) = [rest for _, rest in stages()["build"] if "collect_wheels" in rest]
+    assert "! -name __init__.py ! -name lc1 -exec rm -r" in collect
+    assert "uninstall --quiet --yes setuptools" in collect
+    assert "rm -r deploy requirements" in collect
+
+
 @pytest.mark.parametrize("instruction", ["ARG", "ADD"])
 def test_no_build_argument_or_remote_file_can_carry_something_in(instruction: str) -> None:
     assert instruction not in [word for word, _ in INSTRUCTIONS]
@@ -100,11 +107,14 @@ def test_the_context_is_a_list_of_what_belongs_to_the_program() -> None:
     ]
     assert lines[0] == "*"
     let_in = {line[1:] for line in lines if line.startswith("!")}
-    shared = {
-        "collector/labcarbon_collect/__init__.py",
-        "collector/labcarbon_collect/lc1",
-    }  # what the server imports of it
     help_documents = {"docs/*.md", "docs/adr", "docs/development", "docs/pictures"}
+    nodes = {  # what nodes install; the build removes what the server does not import
+        "collector",
+        "deploy/labcarbon-collect.service",
+        "deploy/labcarbon.sysusers.conf",
+        "deploy/labcarbon.tmpfiles.conf",
+        "requirements/collector.txt",
+    }
     assert let_in == {
         "requirements.txt",
         "manage.py",
@@ -114,7 +124,7 @@ def test_the_context_is_a_list_of_what_belongs_to_the_program() -> None:
         "static",
         "docker",
         *help_documents,
-        *shared,
+        *nodes,
     }
     assert all(any(ROOT.glob(name)) for name in let_in)
 

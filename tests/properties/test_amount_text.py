@@ -96,3 +96,17 @@ def test_joules_are_for_windows_below_a_tenth_of_a_watt_hour() -> None:
     assert [text.replace(server.THIN, " ") for text in texts] == [
         "0 Wh", "< 0.1 J", "0.100 J", "16.5 J", "360 J", "0.100 Wh",
     ]  # fmt: skip
+
+
+@given(st.integers(0, 10**12) | st.sampled_from([9_999, 10_000, 99_994_999, 99_995_000, 10**8]))
+def test_money_is_true_to_the_hundredth_and_whole_from_100_on(ucurrency: int) -> None:
+    unit = server.money_unit("EUR")
+    text = server.format_value(ucurrency, unit).replace(server.THIN, " ")
+    assert (text == "0") == (ucurrency == 0)
+    if text.startswith("<"):
+        assert (text, 0 < ucurrency < 10_000) == ("< 0.01", True)
+        return
+    low, high = bounds(f"{text} EUR", {"EUR": 1_000_000})
+    assert low <= ucurrency <= high
+    places = len(text.partition(".")[2])
+    assert places == (0 if ucurrency == 0 or ucurrency >= 99_995_000 else 2)

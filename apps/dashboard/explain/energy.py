@@ -369,4 +369,5 @@ def _citation(
         )
     if coverage:
         words += f", coverage {coverage} of device time"
-    return f"{words}. Measured with LabCarbon {version}. Exact value: {headline.exact}."
+    exact = "" if headline.missing else f" Exact value: {headline.exact}."
+    return f"{words}. Measured with LabCarbon {version}.{exact}"

@@ -89,6 +89,7 @@ class NodesForm(PageForm):
     nodes: list[Node]
     title: ClassVar[str]
     description: ClassVar[str] = ""
+    button: ClassVar[str] = "Save"
     code = ""
 
     def changes(self) -> list[NodeChange]:
@@ -205,6 +206,7 @@ class RetireForm(NodesForm):
 
     action = "retire"
     title = "Retire"
+    button = title
     description = (
         "Energy and figures stay. The tokens end now, the nodes are no longer expected to report, "
         "and the list shows them on request only. You can use a node again."
@@ -223,6 +225,7 @@ class RestoreForm(NodesForm):
 
     action = "restore"
     title = "Use again"
+    button = title
     description = "The tokens stay ended: enrol each machine again afterwards."
 
     def changes(self) -> list[NodeChange]:
@@ -238,6 +241,7 @@ class RotateForm(NodesForm):
 
     action = "rotate"
     title = "Rotate tokens"
+    button = title
     description = (
         "The tokens end now. One code, valid for one hour, enrols each of these machines again. "
         "Measurements wait on the machine until then."

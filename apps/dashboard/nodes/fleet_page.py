@@ -42,7 +42,7 @@ def _download(script: InstallScript) -> str:
 
 
 _SAVE_TOKEN = Step(
-    "token",
+    "token-command",
     "Save the fleet token: run this, paste the token, press Enter and Ctrl-D",
     "(umask 077 && cat > fleet-token)",
 )
@@ -50,14 +50,16 @@ _SAVE_TOKEN = Step(
 
 def _workstation(script: InstallScript) -> list[Step]:
     line = f"{_download(script)} && sh {SCRIPT}"
-    return [Step("install", "Install for your user. Enter the fleet token at the prompt", line)]
+    return [
+        Step("install-command", "Install for your user. Enter the fleet token at the prompt", line)
+    ]
 
 
 def _server(script: InstallScript) -> list[Step]:
     return [
-        Step("download", "Download", _download(script)),
+        Step("download-command", "Download", _download(script)),
         Step(
-            "install",
+            "install-command",
             "Install the service. Enter the fleet token at the prompt",
             f"sudo sh {SCRIPT} --system",
         ),
@@ -70,9 +72,11 @@ def _slurm(script: InstallScript) -> list[Step]:
         f'  sh "$PWD/{SCRIPT}" --system < fleet-token && rm fleet-token'
     )
     return [
-        Step("download", "Download to a folder that all nodes share", _download(script)),
+        Step("download-command", "Download to a folder that all nodes share", _download(script)),
         _SAVE_TOKEN,
-        Step("install", "Install on each node, as root. Adapt partition and nodes", command),
+        Step(
+            "install-command", "Install on each node, as root. Adapt partition and nodes", command
+        ),
     ]
 
 
@@ -99,7 +103,7 @@ def _ansible(script: InstallScript) -> list[Step]:
         state: absent"""
     return [
         Step(
-            "install",
+            "install-command",
             "Put the fleet token into the vault as vault_labcarbon_fleet_token. Playbook",
             playbook,
         )
@@ -115,9 +119,13 @@ def _container(script: InstallScript) -> list[Step]:
         f"  python:3-slim sh /{SCRIPT} --foreground --token-file /fleet-token"
     )
     return [
-        Step("download", "Download", _download(script)),
+        Step("download-command", "Download", _download(script)),
         _SAVE_TOKEN,
-        Step("install", "Run as root, with any image that contains Python 3.9 or newer", command),
+        Step(
+            "install-command",
+            "Run as root, with any image that contains Python 3.9 or newer",
+            command,
+        ),
     ]
 
 

@@ -1,5 +1,6 @@
 """The last minutes of a node: its windows in one query, and their means per minute."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -133,14 +134,19 @@ class Minute:
 
 
 def minutes_of(windows: Sequence[LiveWindow], from_us: int, to_us: int) -> list[Minute]:
-    """Return each minute of a period. A minute without a window is unknown, not zero."""
+    """Return each minute of a period. A minute without a window is unknown, not zero.
+
+    The period consists of whole minutes.
+    """
+    parts_of: dict[int, list[tuple[int, LiveWindow]]] = defaultdict(list)
+    for window in windows:
+        first_us = max(from_us, window.start_us - window.start_us % MINUTE_US)
+        for start_us in range(first_us, min(to_us, window.end_us), MINUTE_US):
+            covered_us = min(window.end_us, start_us + MINUTE_US) - max(window.start_us, start_us)
+            parts_of[start_us].append((covered_us, window))
     minutes = []
     for start_us in range(from_us, to_us, MINUTE_US):
-        parts = []
-        for window in windows:
-            covered_us = min(window.end_us, start_us + MINUTE_US) - max(window.start_us, start_us)
-            if covered_us > 0:
-                parts.append((covered_us, window))
+        parts = parts_of[start_us]
         minutes.append(
             Minute(
                 start_us,

@@ -5,6 +5,7 @@ command for it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.db.models import Value
 from django.urls import reverse
 
 from apps.accounts.models import Lab
@@ -21,7 +22,6 @@ from apps.fleet.device_health import device_problems
 from apps.fleet.fleet_token_selectors import refused_enrolments, waiting_enrolments
 from apps.fleet.selectors import (
     NodeStatus,
-    nodes_with_device_problems,
     sites_without_zone,
     unlisted_zones,
 )
@@ -150,14 +150,14 @@ def _quarantine_alerts(lab: Lab, now: int) -> list[Alert]:
     return alerts
 
 
-def _device_alerts(lab: Lab, now: int) -> list[Alert]:
+def _device_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
     """Return an alert per silent GPU, and per node one of lost GPUs and one of GPUs whose counter
     is not used.
     """
     alerts = []
-    for node in nodes_with_device_problems(lab)[:_MAX_LISTED]:
+    found = [(node, problems) for node in nodes if (problems := device_problems(node.health))]
+    for node, problems in found[:_MAX_LISTED]:
         href = f"{reverse('node', args=[node.uuid])}#device-problems"
-        problems = device_problems(node.health)
         silent = [problem for problem in problems if problem.state == "silent"]
         alerts += [
             Alert(
@@ -216,30 +216,43 @@ def _database_alerts() -> list[Alert]:
     ]
 
 
+_ENROLMENTS = {
+    "node-waiting": (
+        "waiting for approval",
+        "Their collectors measure and upload after your approval.",
+        "waiting",
+    ),
+    "node-refused": (
+        "known already: enrolment refused",
+        "Allow a node that was installed again. Do not allow a copied disk.",
+        "known",
+    ),
+}
+
+
 def _enrolment_alerts(lab: Lab, now: int) -> list[Alert]:
-    """Return an alert of nodes that wait for approval, and one of known nodes that were refused."""
-    alerts = []
-    for rows, kind, title, text in (
-        (
-            waiting_enrolments(lab),
-            "node-waiting",
-            "waiting for approval",
-            "Their collectors measure and upload after your approval.",
-        ),
-        (
-            refused_enrolments(lab, now),
-            "node-refused",
-            "known already: enrolment refused",
-            "Allow a node that was installed again. Do not allow a copied disk.",
-        ),
-    ):
-        names = list(rows.values_list("hostname", flat=True)[: _MAX_LISTED + 1])
-        if names:
-            listed = ", ".join(names[:_MAX_LISTED]) + (" …" if len(names) > _MAX_LISTED else "")
-            anchor = "waiting" if kind == "node-waiting" else "known"
-            href = f"{reverse('node-add')}#{anchor}"
-            alerts.append(Alert(f"{listed}: {title}", text, href, "Decide", kind))
-    return alerts
+    """Return an alert of nodes that wait for approval, and one of known nodes that were refused.
+    One query.
+    """
+    waiting = waiting_enrolments(lab).order_by().annotate(kind=Value("node-waiting"))
+    refused = refused_enrolments(lab, now).order_by().annotate(kind=Value("node-refused"))
+    names: dict[str, list[str]] = {kind: [] for kind in _ENROLMENTS}
+    found = waiting.values_list("kind", "hostname", "created_us").union(
+        refused.values_list("kind", "hostname", "last_us"), all=True
+    )
+    for kind, hostname, _ in sorted(found, key=lambda row: row[2]):
+        names[kind].append(hostname)
+    return [
+        Alert(
+            f"{', '.join(hosts[:_MAX_LISTED])}{' …' if len(hosts) > _MAX_LISTED else ''}: {title}",
+            text,
+            f"{reverse('node-add')}#{anchor}",
+            "Decide",
+            kind,
+        )
+        for kind, (title, text, anchor) in _ENROLMENTS.items()
+        if (hosts := names[kind])
+    ]
 
 
 def alerts_of(
@@ -277,7 +290,7 @@ def alerts_of(
     ]
     alerts += _factor_alerts(lab, now)
     alerts += _node_alerts(nodes, now)
-    alerts += _device_alerts(lab, now)
+    alerts += _device_alerts(nodes, now)
     alerts += [
         Alert(
             problem.title,

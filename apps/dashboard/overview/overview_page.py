@@ -16,6 +16,7 @@ from apps.dashboard.figures import (
     Quantity,
     Units,
     column_units,
+    cost_quantity,
     energy_and_emissions,
     percent_quantity,
     quantity,
@@ -91,13 +92,14 @@ class Segment:
 @dataclass(frozen=True)
 class Row:
     """A row of the projects table. ``figures`` None: no energy; ``combined_emissions`` None: the
-    lab has no asset.
+    lab has no asset; ``cost`` None: no energy, or the lab has no price.
     """
 
     charge: Charge
     figures: EnergyAndEmissions | None
     share: Quantity | None
     combined_emissions: CombinedEmissions | None
+    cost: Quantity | None
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class OverviewPage:
     measured: bool
     nodes: int
     headline: EnergyAndEmissions
+    cost: Quantity | None
     range_text: str
     change: Change | None
     coverage: CoverageSummary
@@ -156,6 +159,7 @@ def overview_page(
         measured=bool(use.parts),
         nodes=len(nodes),
         headline=energy_and_emissions(use.query, whole),
+        cost=cost_quantity(lab, use.query, whole),
         range_text=pricing.range_text,
         change=change_of_energy(
             lab, period, compared_period(period, comparison), whole, times, now
@@ -166,7 +170,7 @@ def overview_page(
         savings=savings_of(lab, use.query, wasted, whole, period),
         months=months_of(lab, use.query, period, now, hardware is not None),
         units=units,
-        rows=[_row(charge, units, whole, hardware) for charge in hardware_charges],
+        rows=[_row(lab, charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),
         alerts=alerts_of(lab, listed, nodes, now, can_manage=can_manage),
         chart=use_chart(
@@ -179,13 +183,14 @@ def overview_page(
     )
 
 
-def _row(charge: Charge, units: Units, whole: Figure, hardware: Hardware | None) -> Row:
+def _row(lab: Lab, charge: Charge, units: Units, whole: Figure, hardware: Hardware | None) -> Row:
     used = bool(charge.figure.entries)
     return Row(
         charge,
         energy_and_emissions(charge.query, charge.figure, units) if used else None,
         percent_quantity(charge.query, charge.figure.energy_mj, whole.energy_mj) if used else None,
         combined_emissions(hardware, charge) if hardware else None,
+        cost_quantity(lab, charge.query, charge.figure) if used else None,
     )
 
 

@@ -14,6 +14,7 @@ from apps.dashboard.figures import (
     EnergyAndEmissions,
     Projected,
     Quantity,
+    cost_quantity,
     energy_and_emissions,
     estimated,
     percent_quantity,
@@ -55,6 +56,7 @@ class Saving:
     action: str
     href: str
     figures: EnergyAndEmissions
+    cost: Quantity | None
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Savings:
 
     kinds: list[Saving]
     together: EnergyAndEmissions | None
+    cost: Quantity | None
     share: Quantity | None
     plans: list[CleanupSaving]
 
@@ -92,6 +95,7 @@ def savings_of(
             action,
             _address(page, kind, period),
             energy_and_emissions(query.replace(waste=kind), wasted[kind]),
+            cost_quantity(lab, query.replace(waste=kind), wasted[kind]),
         )
         for kind, (title, text, action, page) in _KINDS.items()
         if kind in wasted and wasted[kind].energy_mj
@@ -102,6 +106,7 @@ def savings_of(
     return Savings(
         kinds,
         energy_and_emissions(any_waste, everything) if kinds else None,
+        cost_quantity(lab, any_waste, everything) if kinds else None,
         percent_quantity(any_waste, everything.energy_mj, whole.energy_mj) if kinds else None,
         cleanup_savings(lab),
     )

@@ -228,7 +228,7 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         choices=[(column, column.name in view.show) for column in TABLE_COLUMNS.values()],
         name_sort=address.sort("name"),
         cells=_cell_heads(names, page_runs, address),
-        is_filtered=any(filters[name] for name in FILTERS[3:]),
+        is_filtered=any(filters[name] for name in FILTERS[3:] if name != "columns"),
         intents=list(Intent.choices),
         projects=[*lab.projects.values_list("slug", "name"), (UNATTRIBUTED, "Unattributed")],
         states=[(state.value, state.label) for state in RunState],

@@ -154,9 +154,7 @@ def _people(visitor: Visitor, text: str, limit: int) -> list[Result]:
     visibility = visibility_for(visitor.lab, visitor.user)
     members = visitor.lab.memberships.select_related("user").order_by("user__username")
     if not visibility.everybody:
-        if visibility.person_id is None:
-            return []
-        members = members.filter(user_id=visibility.person_id)
+        members = members.filter(user=visitor.user)
     names = ("user__username", "user__first_name", "user__last_name")
     return [
         Result(

@@ -284,8 +284,10 @@ def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None,
             hint="Correct the whole history instead: choose “always”.",
         )
     withdraw(facts.filter(pk=fact.pk), by, now)
-    if isinstance(fact, SitePrice) and not active_prices(site.lab).exists():
-        Lab.objects.filter(pk=site.lab_id).update(currency="")
+    if isinstance(fact, SitePrice):
+        left = list(active_prices(site.lab).order_by("pk").values_list("currency", flat=True))
+        lab = Lab.objects.filter(pk=site.lab_id)
+        lab.exclude(currency__in=left).update(currency=left[0] if left else "")
     enqueue_site_updates(site.lab)
     record_audit(
         site.lab,
