@@ -86,10 +86,12 @@ def test_who_may_erase(lab: SmallLab, owner: Client, person: User) -> None:
         assert client.post(address, {"confirm": person.username}).status_code == 403
         assert address not in text_of(client.get("/people/"))
     own = f"/people/{lab.owner.pk}/erase/"
-    assert owner.post(own, {"confirm": lab.owner.username}).status_code == 409
+    content = {"action": "erase", "confirm": lab.owner.username}
+    assert owner.post(own, content).status_code == 409
     other = small_lab(name="Other Lab")
     Membership.objects.create(lab=other.lab, user=person, role=Role.VIEWER)
-    assert owner.post(address, {"confirm": person.username}).status_code == 409
+    content["confirm"] = person.username
+    assert owner.post(address, content).status_code == 409
     assert User.objects.get(pk=person.pk).is_active
 
 
