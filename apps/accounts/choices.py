@@ -97,7 +97,6 @@ class Act(TextChoices):
     MEMBER_ROLE = "member.role", "Role changed"
     MEMBER_REMOVED = "member.removed", "Person removed"
     PERSON_ERASED = "person.erased", "Person erased"
-    PERSON_EXPORTED = "person.exported", "Data of a person exported"
     AUDIT_RECHAINED = "audit.rechained", "Names replaced in the audit log"
     INVITATION_CREATED = "invitation.made", "Invitation created"
     INVITATION_ACCEPTED = "invitation.accepted", "Invitation accepted"

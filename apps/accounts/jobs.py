@@ -1,6 +1,7 @@
 """Periodic job of accounts."""
 
 from apps.accounts.models import Invitation, OneTimeCode
+from apps.accounts.services import erasure  # noqa: F401 - its job and receiver
 from apps.core.clock import now_us
 from apps.core.jobs import CLEAR_CHUNK, periodic_job
 from apps.core.units import US_PER_HOUR

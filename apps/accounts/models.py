@@ -36,6 +36,9 @@ class Lab(models.Model):
     audit_sequence = models.BigIntegerField(default=0, editable=False)
     audit_digest = models.CharField(max_length=64, default="", blank=True, editable=False)
 
+    # Uploads to this lab are searched for names of erased persons.
+    has_erased_names = models.BooleanField(default=False, editable=False)
+
     def __str__(self) -> str:
         return self.name
 

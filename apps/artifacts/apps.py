@@ -5,4 +5,4 @@ class ArtifactsConfig(AppConfig):
     name = "apps.artifacts"
 
     def ready(self) -> None:
-        from apps.artifacts import jobs  # noqa: F401
+        from apps.artifacts import jobs, receivers  # noqa: F401

@@ -52,3 +52,29 @@ class TableCheck(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.problem or 'intact'}"
+
+
+class ErasedName(models.Model):
+    """A name of an erased person in a lab, as a keyed hash (:mod:`apps.core.erasure.names`).
+
+    ``lab_id`` 0: the user name of the account. ``number``: of the person; ``position``: of the
+    name; ``words``: its number of words; ``in_texts``: whether it is also replaced in prose;
+    ``pepper``: of its key.
+    """
+
+    lab_id = models.BigIntegerField()
+    number = models.IntegerField()
+    position = models.IntegerField()
+    words = models.IntegerField()
+    in_texts = models.BooleanField()
+    pepper = models.PositiveSmallIntegerField()
+    digest = models.CharField(max_length=64)
+    erased_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab_id", "digest"], name="erased_name_once_per_lab")
+        ]
+
+    def __str__(self) -> str:
+        return f"name {self.position} of erased person {self.number}"

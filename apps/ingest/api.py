@@ -13,8 +13,9 @@ from rest_framework.views import APIView
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
 from apps.core.clock import now_us
+from apps.core.erasure.names import erased_names
 from apps.core.errors import Forbidden
-from apps.core.request_body import JsonBytesParser
+from apps.core.request_body import BatchParser
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of
 from apps.fleet.services.retirement import retired_error
@@ -38,7 +39,7 @@ def own_node(who: Caller) -> Node:
 
 class IngestView(APIView):
     permission_classes = (require("ingest:write"),)
-    parser_classes = (JsonBytesParser,)
+    parser_classes = (BatchParser,)
 
     @extend_schema(
         request=OpenApiTypes.OBJECT,
@@ -81,6 +82,10 @@ class IngestView(APIView):
                 field="node",
                 hint="Enrol this machine separately.",
             )
+        if node.lab.has_erased_names:
+            names = erased_names(node.lab_id)
+            batch.header.health = names.replace(batch.header.health)
+            batch.header.device_facts = names.replace(batch.header.device_facts)
         previous_us = last_batch_us(node, up_to_us=batch.header.acknowledged)
         results = accept_batch(node=node, batch=batch, received_us=received_us)
         return Response(

@@ -5,6 +5,7 @@ the lab.
 import re
 from collections.abc import Callable
 
+from tests.browser.looks import serious
 from tests.browser.visit import Visit
 
 NARROW = {"viewport": {"width": 320, "height": 700}, "has_touch": True}
@@ -60,3 +61,27 @@ def test_from_an_invitation_into_the_lab(visit: Callable[..., Visit]) -> None:
     assert page.get_by_text("zoe", exact=True).first.is_visible()
     assert guest.complaints == []
     assert guest.elsewhere == []
+
+
+def test_the_texts_with_a_name_are_listed_on_a_narrow_screen(
+    visit: Callable[..., Visit],
+) -> None:
+    """The page to erase a person, with its second step, in both colour schemes."""
+    for scheme in ("light", "dark"):
+        visitor = visit(**NARROW, color_scheme=scheme)
+        page = visitor.go("/people/")
+        link = re.search(r"/people/[0-9]+/", page.content())
+        assert link is not None
+        person = link[0]
+        page = visitor.go(f"{person}erase/")
+        assert _width(visitor) <= 320
+        page.get_by_label("Further names").fill("will\nmodel-" + "x" * 80)
+        page.get_by_role("button", name="List texts").click()
+        page.wait_for_load_state()
+        for summary in page.locator("details[data-found] summary").all():
+            summary.click()
+        assert not page.locator("input[value=will]").is_checked()
+        assert page.locator("input[value^=model-x]").is_checked()
+        assert _width(visitor) <= 320
+        assert serious(page) == []
+        assert visitor.complaints == []

@@ -19,8 +19,15 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 from apps.dashboard.decorators import ADMINS, Visitor, framed, or_not_found, page, public
-from apps.dashboard.forms import PageForm
+from apps.dashboard.forms import PageForm, PageForms
 from apps.dashboard.frame.period_menu import period_menu, requested_period
+from apps.dashboard.people.erasure_page import (
+    ErasureForm,
+    NamesForm,
+    erasure_page,
+    export_response,
+    suggested_names,
+)
 from apps.dashboard.people.forms import InvitationForm, JoinForm, LabSwitchForm, RoleForm
 from apps.dashboard.people.people_pages import people_page, person_page
 
@@ -96,6 +103,46 @@ def person_remove(request: HttpRequest, visitor: Visitor, person: int) -> HttpRe
     return HttpResponseRedirect(
         reverse("overview") if member.pk == visitor.user.pk else reverse("people")
     )
+
+
+@page("GET", "POST")
+def person_erase(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
+    """Show what erasing a person removes and keeps. POST ``action``: ``list`` the texts with their
+    names, or ``erase`` them.
+    """
+    member = _person(visitor, person)
+    visitor.require_role(ADMINS)
+    forms = PageForms(
+        request,
+        visitor,
+        (NamesForm, ErasureForm),
+        initial={NamesForm.action: {"names": suggested_names(visitor, member)}},
+        person=member,
+    )
+    form = forms.submitted
+    if form and form.submit():
+        if isinstance(form, ErasureForm):
+            messages.success(request, form.message)
+            return HttpResponseRedirect(reverse("people"))
+        form = ErasureForm(visitor, person=member, initial=form.cleaned_data)
+    confirm_form = form if isinstance(form, ErasureForm) else None
+    return render(
+        request,
+        "dashboard/people/erase.html",
+        {
+            "page": erasure_page(visitor, member, confirm_form),
+            "names_form": forms[NamesForm.action],
+            "form": confirm_form,
+        },
+        status=forms.status,
+    )
+
+
+@page()
+def person_export(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseBase:
+    """Download what the lab stores about a person (``format``: json or csv)."""
+    member = _person(visitor, person)
+    return export_response(visitor, member, request.GET.get("format", "json"))
 
 
 @page("POST")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from apps.core.erasure.names import erased_names
 from apps.fleet.dated_facts import device_kind
 from apps.fleet.models import Device, Node
 from apps.ingest import selectors
@@ -58,10 +59,15 @@ def epoch_ids(keys: set[tuple[int, str]]) -> dict[tuple[int, str], int]:
 
 
 def consumer_ids(lab_id: int, keys: set[str]) -> dict[str, int]:
-    """Return the ids of consumer keys. Missing rows are created."""
+    """Return the ids of consumer keys. Missing rows are created, without erased names."""
 
     ids = selectors.consumer_ids(lab_id, keys)
     missing = sorted(keys - ids.keys())
+    if missing and (names := erased_names(lab_id)):
+        neutral = {key: names.text(key) for key in missing}
+        if erased := {key: text for key, text in neutral.items() if text != key}:
+            others = consumer_ids(lab_id, (keys - erased.keys()) | set(erased.values()))
+            return {key: others[erased.get(key, key)] for key in keys}
     if missing:
         Consumer.objects.bulk_create(
             [

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from django.db.models import F
 
+from apps.core.erasure.names import erased_names
 from apps.core.intervals import hours_touched
 from apps.core.jobs import enqueue
 from apps.core.sql import bulk_insert, greatest_sql
@@ -157,6 +158,7 @@ def mark_dirty(node: Node, hours: Iterable[tuple[int, int]]) -> None:
 def write_quarantined(context: BatchContext, batch: Batch) -> None:
     if not context.quarantine_reasons:
         return
+    names = erased_names(context.node.lab_id)
     QuarantinedWindow.objects.bulk_create(
         [
             QuarantinedWindow(
@@ -168,7 +170,7 @@ def write_quarantined(context: BatchContext, batch: Batch) -> None:
                 reason=row.reason,
                 energy_mj=row.window.energy_mj,
                 digest=row.digest,
-                content=asdict(row.window),
+                content=names.replace(asdict(row.window)),
                 possible=[
                     [placed.start_us, placed.end_us, int(placed.quality), placed.flags]
                     for placed in row.possible

@@ -1,7 +1,7 @@
 """Writes of runs: create or update by the client's UUID, change the state."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab, User
 from apps.accounts.selectors import project_by_slug
+from apps.core.erasure.names import Reading, erased_names
 from apps.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from apps.core.jobs import enqueue, enqueue_batch
 from apps.core.sql import fetch_rows, for_update, uuid_param
@@ -77,6 +78,14 @@ def put_run(
     The run of a scheduler's job (its UUID is derived from the job) is written by each node of the
     job. The first report sets the owner.
     """
+    if lab.has_erased_names:
+        names = erased_names(lab.pk)
+        neutral = {
+            name: names.replace(getattr(facts, name), keys=True)
+            for name in ("name", "command", "params", "host")
+        }
+        neutral["os_user"] = names.text(facts.os_user, Reading.NAME)
+        facts = replace(facts, **neutral)
     arguments: dict[str, Any] = {
         "lab": lab,
         "uuid": uuid,

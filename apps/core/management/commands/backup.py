@@ -14,6 +14,7 @@ from apps.core.archive_copies import (
     erase_deleted_copies,
 )
 from apps.core.backup import BackupError, back_up_database, sha256_of, write_private_file
+from apps.core.erasure.list_file import FILE, list_path, write_list
 from apps.core.management.base import MinimalCommand
 
 
@@ -63,6 +64,8 @@ class Command(MinimalCommand):
                 copied, total = copy_archive(settings.ARCHIVE_DIR, archive_copy.absolute())
                 self.stdout.write(f"Archive: {copied} new of {total} files, in {archive_copy}.")
                 self._copy_attachments(archive_copy.absolute() / ATTACHMENTS.folder)
+                write_list(archive_copy.absolute() / FILE)
+            write_list(list_path())
         except BackupError as error:
             raise CommandError(str(error)) from error
         files, size = archive_size(settings.ARCHIVE_DIR)

@@ -6,10 +6,14 @@ from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations import Migration
 
+from apps.core.backup import BackupError
+from apps.core.clock import now_us
 from apps.core.database.new_database import prepare_database, record_database
+from apps.core.erasure.list_file import apply_missing, list_path
+from apps.core.erasure.names import MissingPepper
 from apps.core.migration_history import (
     FIRST,
     explain_refusal,
@@ -36,6 +40,18 @@ class Command(migrate.Command):
         super().handle(*args, **options)
         if changes:
             record_database(connection)
+            self._apply_erasures(options)
+
+    def _apply_erasures(self, options: dict[str, Any]) -> None:
+        """Erase again what a database of before contains, once all tables are current."""
+        if options["app_label"] or self.database != DEFAULT_DB_ALIAS:
+            return
+        try:
+            erased = apply_missing([list_path()], now_us())
+        except (BackupError, MissingPepper) as error:
+            raise CommandError(str(error)) from error
+        if erased:
+            self.stdout.write(f"Erased again: {erased} names of the list of erasures.")
 
     def migration_progress_callback(
         self, action: str, migration: Migration | None = None, fake: bool = False

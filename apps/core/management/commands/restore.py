@@ -9,8 +9,18 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.core.archive_copies import ATTACHMENTS, copy_archive, missing_files
 from apps.core.backup import BackupError, restore_database
+from apps.core.clock import now_us
 from apps.core.database.new_database import record_database
 from apps.core.database.table_checks import forget_checks
+from apps.core.erasure.list_file import (
+    FILE,
+    apply_missing,
+    is_current,
+    list_path,
+    merge_lists,
+    read_list,
+)
+from apps.core.erasure.names import MissingPepper
 
 
 class Command(BaseCommand):
@@ -22,6 +32,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a file that `manage.py backup` wrote")
+        parser.add_argument(
+            "--erasures",
+            type=Path,
+            metavar="FILE",
+            help="also apply this list of erasures (erasures.jsonl of the old data directory)",
+        )
         parser.add_argument(
             "--archive",
             type=Path,
@@ -38,6 +54,7 @@ class Command(BaseCommand):
             record_database(connections[DEFAULT_DB_ALIAS])
         except BackupError as error:
             raise CommandError(str(error)) from error
+        self._apply_erasures(options["archive"], options["erasures"])
         if options["archive"] is not None:
             self._restore_archive(options["archive"].absolute())
         else:
@@ -46,6 +63,30 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Restored and verified: {sum(counts.values())} rows in {len(counts)} tables. "
             "Set LABCARBON_SECRET_KEY and LABCARBON_TOKEN_PEPPERS to the keys of that time."
+        )
+
+    def _apply_erasures(self, archive: Path | None, more: Path | None) -> None:
+        """Erase the persons again who were erased after the backup was made."""
+        paths = [list_path(), *([archive / FILE] if archive else []), *([more] if more else [])]
+        try:
+            if more is not None and not more.is_file():
+                raise BackupError(f"{more} does not exist.")
+            known = {(row.lab_id, row.digest) for path in paths for row in read_list(path)}
+            if is_current():
+                apply_missing(paths, now_us())
+            elif known:
+                merge_lists(paths)
+        except (BackupError, MissingPepper) as error:
+            raise CommandError(
+                f"The database is restored, but erasures were not applied. {error} Then run "
+                "`manage.py migrate`, before the server starts."
+            ) from error
+        self.stdout.write(
+            f"List of erasures: {len(known)} names; persons erased after the backup are erased "
+            "again."
+            if known
+            else "No list of erasures. If persons were erased after the backup, copy "
+            f"erasures.jsonl of that installation to {list_path()}, and run `manage.py migrate`."
         )
 
     def _restore_archive(self, folder: Path) -> None:
