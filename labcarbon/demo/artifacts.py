@@ -33,7 +33,7 @@ def add_artifacts(
             for run in runs
             if run.project == slug
             and run.outcome == RunState.FINISHED
-            and run.to_hour * US_PER_HOUR < now - 90 * _DAY_US
+            and run.to_hour < made.calendar.hour(275)
         ][-RUNS_PER_PROJECT:]
         if finished:
             names = (slug, f"{slug}{suffix}")

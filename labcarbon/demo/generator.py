@@ -2,26 +2,33 @@
 
 from collections.abc import Callable
 
+from django.db.models import F
+
 from apps.accounts.models import Lab
 from apps.core.jobs import run_until_idle
+from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide
 from labcarbon.demo import artifacts, hardware, measurements, runs
 from labcarbon.demo.lab import DemoLab, add_node, add_rule, create
-from labcarbon.demo.plan import first_hour, machines, runs_of
+from labcarbon.demo.plan import DAYS, Calendar, machines, runs_of
 
+JOBS_PER_REPORT = 500
 Report = Callable[[str], None]
 
 
-def generate(*, now: int, seed: int = 1, multiplier: int = 1, report: Report) -> Lab:
+def generate(
+    *, now: int, report: Report, seed: int = 1, multiplier: int = 1, days: int = DAYS
+) -> Lab:
     """Create the lab so that its last window ends at ``now`` (µs UTC). ``multiplier``: times four
     machines with their runs, cards and artifacts.
     """
     now_hour = now // US_PER_HOUR
-    made = create(first_hour(now_hour) * US_PER_HOUR)
-    planned = machines(seed, now_hour, multiplier)
+    calendar = Calendar(now_hour, days)
+    made = create(calendar)
+    planned = machines(seed, calendar, multiplier)
     nodes = []
     for number, machine in enumerate(planned, 1):
         work = runs_of(machine, seed, now_hour)
@@ -30,24 +37,24 @@ def generate(*, now: int, seed: int = 1, multiplier: int = 1, report: Report) ->
         count = measurements.upload(node, machine, work, seed, now)
         nodes.append((machine, node))
         report(f"machine {number} of {len(planned)}: {machine.name}, {count} windows")
-        _run_jobs()
         if machine.name.startswith("gpu-01"):
             suffix = machine.name.removeprefix("gpu-01")
             artifacts.add_artifacts(made, node, work, now, suffix)
-    report("hardware and artifacts")
     add_rule(made)
     hardware.add_hardware(made, nodes, now)
+    report("hardware and artifacts")
+    _run_jobs(report)
     artifacts.curate(made, nodes[0][1], now)
-    _run_jobs()
     _confirm_duplicates(made, now)
-    report("sums of days")
-    _run_jobs()
+    _run_jobs(report)
     return made.lab
 
 
-def _run_jobs() -> None:
-    while run_until_idle(worker="demo"):
-        pass
+def _run_jobs(report: Report) -> None:
+    """Run the jobs that a worker would run: ledger, rollups, duplicates, charges."""
+    while run_until_idle(worker="demo", limit=JOBS_PER_REPORT):
+        waiting = Job.objects.filter(done__lt=F("requested"), due_us=0).count()
+        report(f"ledger and daily rollups: {waiting} jobs remain")
 
 
 def _confirm_duplicates(made: DemoLab, now: int) -> None:

@@ -74,7 +74,7 @@ def _transfer(made: DemoLab, asset: Asset, now: int) -> None:
     project = Project.objects.get(lab=made.lab, slug="cell-atlas")
     entry = Entry(
         "transfer",
-        made.begin_us + 120 * _DAY_US,
+        made.at_us(120),
         project=project,
         evidence="Minutes of the lab meeting (made up)",
     )
@@ -101,7 +101,7 @@ def _add_former_card(made: DemoLab, now: int) -> None:
     )
     disposal = Entry(
         "dispose",
-        made.begin_us + 280 * _DAY_US,
+        made.at_us(280),
         counterpart="Recycler",
         end_of_life="recycled",
         evidence="Receipt (made up)",

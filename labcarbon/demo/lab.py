@@ -18,7 +18,7 @@ from apps.fleet.services import (
     set_pue,
     set_static_power,
 )
-from labcarbon.demo.plan import HOURS_PER_DAY, PROJECTS, Machine
+from labcarbon.demo.plan import PROJECTS, Calendar, Machine
 
 NAME = "Demo lab (made-up data)"
 _ROLES = {
@@ -27,7 +27,6 @@ _ROLES = {
     "dora": Role.MEMBER,
     "emil": Role.VIEWER,
 }
-_DAY_US = HOURS_PER_DAY * US_PER_HOUR
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,22 @@ class DemoLab:
     people: dict[str, User]
     room: Site
     office: Site
-    begin_us: int
+    calendar: Calendar
+
+    @property
+    def begin_us(self) -> int:
+        return self.calendar.begin * US_PER_HOUR
+
+    def at_us(self, day: int) -> int:
+        """Return the time of a day of the year."""
+        return self.calendar.hour(day) * US_PER_HOUR
 
 
-def create(begin_us: int) -> DemoLab:
+def create(calendar: Calendar) -> DemoLab:
     """Create the lab with projects, people without passwords, and two sites with zone, PUE and
     price. The price of the office is unknown in the first eight months.
     """
+    begin_us = calendar.begin * US_PER_HOUR
     admin = User.objects.create_user(username="ada", email="ada@example.org")
     lab = create_lab(name=NAME, time_zone="Europe/Berlin", owner=admin, now=begin_us)
     for slug, name in PROJECTS:
@@ -64,7 +72,7 @@ def create(begin_us: int) -> DemoLab:
     office = create_site(
         name="Office", kind=SiteKind.WORKSTATION, zone="FR", pue_ppm=1_000_000, **fields
     )
-    made = DemoLab(lab, admin, people, room, office, begin_us)
+    made = DemoLab(lab, admin, people, room, office, calendar)
     _set_dated_facts(made)
     apply_factors(lab=lab)
     return made
@@ -74,7 +82,7 @@ def _set_dated_facts(made: DemoLab) -> None:
     set_pue(
         site=made.room,
         pue_ppm=1_270_000,
-        from_us=made.begin_us + 210 * _DAY_US,
+        from_us=made.at_us(210),
         note="New cooling",
         by=made.admin,
         now=made.begin_us,
@@ -88,7 +96,7 @@ def _set_dated_facts(made: DemoLab) -> None:
             site=site,
             ucurrency_per_kwh=price,
             currency="EUR",
-            from_us=made.begin_us + day * _DAY_US,
+            from_us=made.at_us(day),
             by=made.admin,
             now=made.begin_us,
         )

@@ -90,18 +90,29 @@ def identity(seed: int, name: str) -> uuid.UUID:
     return uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{seed}.demo.labcarbon.invalid")
 
 
-def first_hour(now_hour: int) -> int:
-    """Return the first hour of the year that ends today."""
-    return (now_hour // HOURS_PER_DAY - DAYS) * HOURS_PER_DAY
+@dataclass(frozen=True)
+class Calendar:
+    """The days until today. Days of the year are scaled to them, for shorter demos of tests."""
+
+    now_hour: int
+    days: int = DAYS
+
+    @property
+    def begin(self) -> int:
+        """The first hour."""
+        return (self.now_hour // HOURS_PER_DAY - self.days) * HOURS_PER_DAY
+
+    def hour(self, day: int) -> int:
+        """Return the hour of a day of the year; a negative day is before it."""
+        return self.begin + day * HOURS_PER_DAY * self.days // DAYS
 
 
-def machines(seed: int, now_hour: int, multiplier: int) -> list[Machine]:
+def machines(seed: int, calendar: Calendar, multiplier: int) -> list[Machine]:
     """Return ``multiplier`` times four machines with twelve devices."""
-    begin = first_hour(now_hour)
+    begin = calendar.begin
     found = []
     for copy in range(multiplier):
         suffix = f"-{copy + 1}" if copy else ""
-        outage = tuple(begin + day * HOURS_PER_DAY for day in OUTAGE_DAYS)
         found += [
             Machine(
                 **_parts(seed, f"gpu-01{suffix}", A100, 4, EPYC, "rapl"),
@@ -109,14 +120,14 @@ def machines(seed: int, now_hour: int, multiplier: int) -> list[Machine]:
                 static_w=310,
                 lanes=((0,), (1,), (2, 3)),
                 from_hour=begin,
-                outage=(outage[0], outage[1]),
+                outage=(calendar.hour(OUTAGE_DAYS[0]), calendar.hour(OUTAGE_DAYS[1])),
             ),
             Machine(
                 **_parts(seed, f"gpu-02{suffix}", H100, 2, EPYC, "rapl"),
                 is_desk=False,
                 static_w=260,
                 lanes=((0, 1),),
-                from_hour=begin + NEW_MACHINE_DAY * HOURS_PER_DAY,
+                from_hour=calendar.hour(NEW_MACHINE_DAY),
             ),
             Machine(
                 **_parts(seed, f"ws-01{suffix}", RTX, 1, RYZEN, "cpu_model"),
@@ -132,7 +143,7 @@ def machines(seed: int, now_hour: int, multiplier: int) -> list[Machine]:
                 static_w=50,
                 lanes=((0,),),
                 from_hour=begin,
-                to_hour=begin + (DAYS - SILENT_DAYS) * HOURS_PER_DAY + 17,
+                to_hour=calendar.hour(DAYS - SILENT_DAYS),
                 program="proc:emil/blender",
             ),
         ]
