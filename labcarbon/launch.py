@@ -449,9 +449,7 @@ def run(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    processes = create_processes(
-        data_dir, environment.port, has_collector=not environment.is_demo
-    )
+    processes = create_processes(data_dir, environment.port, has_collector=not environment.is_demo)
     try:
         processes[0].start()
         wait_until_ready(f"http://127.0.0.1:{environment.port}", processes[0])

@@ -37,9 +37,7 @@ def set_environment(folder: Path, port: int) -> None:
     """Replace all settings of LabCarbon in the environment by those of a demo."""
     for name in [name for name in os.environ if name.startswith("LABCARBON_")]:
         del os.environ[name]
-    os.environ.update(
-        LABCARBON_DEMO="1", LABCARBON_DATA=str(folder), LABCARBON_PORT=str(port)
-    )
+    os.environ.update(LABCARBON_DEMO="1", LABCARBON_DATA=str(folder), LABCARBON_PORT=str(port))
 
 
 def begin_database(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Artifacts of the demo: data sets with copies, models with lineage, checkpoints, a cleanup plan."""
+"""Artifacts of the demo: data sets with copies, models, checkpoints, a cleanup plan."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -101,7 +101,10 @@ def _models(slug: str, name: str, runs: Sequence[PlannedRun]) -> list[dict[str, 
     rows = []
     for number, run in enumerate(runs):
         file_name = f"{name}-{number + 1}.safetensors"
-        links = [_link(run), *(_link(after, "initialised_from") for after in runs[number + 1 :][:1])]
+        links = [
+            _link(run),
+            *(_link(after, "initialised_from") for after in runs[number + 1 :][:1]),
+        ]
         rows.append(
             _row(
                 file_name,

@@ -12,7 +12,14 @@ from labcarbon.demo.plan import HOURS_PER_DAY, V100, Card, Machine
 
 _YEAR_HOURS = 8_760
 _DAY_US = HOURS_PER_DAY * US_PER_HOUR
-_SERVER = {"cpus": 2, "cores": 24, "memory_modules": 16, "module_gb": 32, "ssds": 2, "ssd_gb": 1_920}
+_SERVER = {
+    "cpus": 2,
+    "cores": 24,
+    "memory_modules": 16,
+    "module_gb": 32,
+    "ssds": 2,
+    "ssd_gb": 1_920,
+}
 _DESK = {"cpus": 1, "cores": 16, "memory_modules": 4, "module_gb": 32, "ssds": 1, "ssd_gb": 2_000}
 
 

@@ -156,9 +156,7 @@ _WATTS = {
 }  # fmt: skip
 
 
-def _parts(
-    seed: int, name: str, gpu: str, count: int, cpu: str, cpu_meter: str
-) -> dict[str, Any]:
+def _parts(seed: int, name: str, gpu: str, count: int, cpu: str, cpu_meter: str) -> dict[str, Any]:
     node = identity(seed, name)
     keys = [f"gpu:GPU-{identity(seed, f'{name}.{number}')}" for number in range(count)]
     return {
