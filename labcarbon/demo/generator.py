@@ -8,6 +8,7 @@ from apps.accounts.models import Lab
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
+from apps.energy.services.ledger import settle_chunk
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide
@@ -16,6 +17,7 @@ from labcarbon.demo.lab import DemoLab, add_node, add_rule, create
 from labcarbon.demo.plan import DAYS, Calendar, machines, runs_of
 
 JOBS_PER_REPORT = 500
+SETTLED_HOURS = 2_000  # device-hours per transaction: no request waits for it
 Report = Callable[[str], None]
 
 
@@ -43,6 +45,10 @@ def generate(
     add_rule(made)
     hardware.add_hardware(made, nodes, now)
     report("hardware and artifacts")
+    for machine, node in nodes:
+        while settle_chunk(node=node, limit=SETTLED_HOURS)[1]:
+            pass
+        report(f"ledger of {machine.name}")
     _run_jobs(report)
     artifacts.curate(made, nodes[0][1], now)
     _confirm_duplicates(made, now)
@@ -54,7 +60,7 @@ def _run_jobs(report: Report) -> None:
     """Run the jobs that a worker would run: ledger, rollups, duplicates, charges."""
     while run_until_idle(worker="demo", limit=JOBS_PER_REPORT):
         waiting = Job.objects.filter(done__lt=F("requested"), due_us=0).count()
-        report(f"ledger and daily rollups: {waiting} jobs remain")
+        report(f"daily rollups and duplicates: {waiting} jobs remain")
 
 
 def _confirm_duplicates(made: DemoLab, now: int) -> None:
