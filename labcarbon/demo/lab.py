@@ -1,6 +1,7 @@
 """Lab, people, sites and nodes of the demo."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, User
@@ -65,7 +66,7 @@ def create(calendar: Calendar) -> DemoLab:
         )
         _, code = invite(lab=lab, role=role, by=admin, now=begin_us)
         accept_invitation(code=code, user=people[username], now=begin_us)
-    fields = {"lab": lab, "by": admin, "now": begin_us}
+    fields: dict[str, Any] = {"lab": lab, "by": admin, "now": begin_us}
     room = create_site(
         name="Machine room", kind=SiteKind.MACHINE_ROOM, zone="DE", pue_ppm=1_340_000, **fields
     )

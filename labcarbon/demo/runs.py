@@ -13,7 +13,8 @@ from apps.runs.fingerprint_parsing import FingerprintIn, parse_fingerprint
 from apps.runs.metric_parsing import Point
 from apps.runs.services.fingerprints import fingerprint_from_params
 from apps.runs.services.metrics import add_points
-from apps.runs.services.runs import RunFacts, RunUpdate, change_run, put_run
+from apps.runs.services.runs import RunFacts, change_run, put_run
+from apps.runs.services.updates import RunUpdate
 from labcarbon.demo.lab import DemoLab
 from labcarbon.demo.plan import SCRIPTS, Machine, PlannedRun
 
