@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run setup test packages environments suite lint format lock schema pictures audit soak image clean
+.PHONY: help run demo setup test packages environments suite lint format lock schema pictures audit soak image clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.installed $(VENV)/.wheels ## start LabCarbon on this machine: web, worker, collector (Ctrl-C stops all)
 	@exec $(BIN)/python -m labcarbon.launch
+
+demo: $(VENV)/.installed ## start a demo with made-up data of a year in var-demo: make demo PORT=8010 MULTIPLIER=1
+	@exec $(BIN)/python -m labcarbon.demo $(if $(PORT),--port $(PORT)) $(if $(MULTIPLIER),--multiplier $(MULTIPLIER))
 
 setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation
 	@test -n "$(LAB)" || { echo 'Name the lab: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation' >&2; exit 1; }

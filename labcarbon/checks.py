@@ -10,6 +10,7 @@ from django.core.checks import CheckMessage, Error, register
 
 from apps.catalog.packs import all_packs
 from apps.core.management.base import CHECK_TAG
+from labcarbon.demo.marks import DATABASE, is_demo_folder, is_foreign_database
 
 _NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -192,3 +193,23 @@ def check_data_packs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
             id="labcarbon.E008",
         )
     ]
+
+
+@register(CHECK_TAG)
+def check_demo(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Check that made-up data is used by a demo only, and that a demo uses nothing else."""
+    folder, problem = settings.DATA_DIR, ""
+    if not settings.DEMO:
+        if is_demo_folder(folder):
+            problem = f"The data in {folder} is made up: it belongs to a demo."
+    elif settings.ENVIRONMENT.is_served or settings.ENVIRONMENT.redis_url:
+        problem = "A demo has a database of its own and cannot use a configured one."
+    elif is_foreign_database(folder / DATABASE) or not is_demo_folder(folder):
+        problem = f"The data directory {folder} does not belong to a demo."
+    if not problem:
+        return []
+    hint = (
+        "Start a demo with `make demo`. For a lab of your own, use `make run` with another data "
+        "directory and without LABCARBON_DEMO."
+    )
+    return [Error(problem, hint=hint, id="labcarbon.E009")]

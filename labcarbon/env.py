@@ -243,6 +243,7 @@ class Environment:
     keep_windows_days: int = 400
     attachments_mb: int = 1000
     wheels_dir: Path = WHEELS_DIR
+    is_demo: bool = False
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -324,4 +325,5 @@ def read_environment() -> Environment:
         keep_windows_days=_read_days("LABCARBON_KEEP_WINDOWS_DAYS", 400),
         attachments_mb=_read_megabytes("LABCARBON_ATTACHMENTS_MB", 1000),
         wheels_dir=Path(os.environ.get("LABCARBON_WHEELS") or WHEELS_DIR).expanduser().resolve(),
+        is_demo=_read_flag("LABCARBON_DEMO"),
     )

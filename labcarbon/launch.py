@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,7 +226,9 @@ def prepare(data_dir: Path) -> None:
         ) from error
 
 
-def create_processes(data_dir: Path, port: int) -> list[SupervisedProcess]:
+def create_processes(
+    data_dir: Path, port: int, *, has_collector: bool = True
+) -> list[SupervisedProcess]:
     """Return the processes in start order."""
     logs = data_dir / "logs"
     python = sys.executable
@@ -237,15 +239,16 @@ def create_processes(data_dir: Path, port: int) -> list[SupervisedProcess]:
         "--worker-tmp-dir",
         "/dev/shm" if Path("/dev/shm").is_dir() else str(data_dir),
     ]
-    return [
+    processes = [
         SupervisedProcess("web server", web, logs / "web.log", {}),
         SupervisedProcess(
             "worker", [python, str(BASE_DIR / "manage.py"), "worker"], logs / "worker.log", {}
         ),
-        SupervisedProcess(
-            "collector", [str(BIN / "labcarbon-collect"), "daemon"], logs / "collector.log", {}
-        ),
     ]
+    if has_collector:
+        collector = [str(BIN / "labcarbon-collect"), "daemon"]
+        processes.append(SupervisedProcess("collector", collector, logs / "collector.log", {}))
+    return processes
 
 
 def wait_until_ready(url: str, web: SupervisedProcess) -> None:
@@ -334,7 +337,9 @@ def supervise(
 
     from labcarbon.command_errors import explain_database_error
 
-    upkeep, enrolment = _Upkeep(data_dir), _Enrolment(data_dir, url)
+    upkeep = _Upkeep(data_dir)
+    has_collector = any(process.name == "collector" for process in processes)
+    enrolment = _Enrolment(data_dir, url) if has_collector else None
     while not stop.wait(1.0):
         for process in processes:
             message = process.restart_if_ended()
@@ -342,7 +347,8 @@ def supervise(
                 print(message, flush=True)
         close_old_connections()
         try:
-            enrolment.step()
+            if enrolment is not None:
+                enrolment.step()
             message = upkeep.step()
         except Error as error:
             message = explain_database_error(error)
@@ -416,19 +422,34 @@ def _started_message(url: str) -> str:
     return f"LabCarbon runs at {url}, but is not ready. {reason.explain()}"
 
 
-def run() -> None:
-    """Start everything, print the URL, and stop everything on Ctrl-C."""
+def run(
+    *,
+    before: Callable[[Path], None] | None = None,
+    after: Callable[[Path], None] | None = None,
+    is_only_prepared: bool = False,
+) -> None:
+    """Start everything, print the URL, and stop everything on Ctrl-C. ``before`` and ``after``: a
+    demo's steps around the preparation of the locked data directory.
+    """
     environment = read_environment()
     data_dir, url = environment.data_dir, environment.url
     create_data_dir(data_dir)
     lock = lock_data_dir(data_dir, url)
-    check_port(environment.port)
+    if not is_only_prepared:
+        check_port(environment.port)
+    if before:
+        before(data_dir)
     print("Preparing the database", flush=True)
     prepare(data_dir)
+    if after:
+        after(data_dir)
+    if is_only_prepared:
+        lock.close()
+        return
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    processes = create_processes(data_dir, environment.port)
+    processes = create_processes(data_dir, environment.port, has_collector=not environment.is_demo)
     try:
         processes[0].start()
         wait_until_ready(f"http://127.0.0.1:{environment.port}", processes[0])

@@ -11,6 +11,7 @@ from labcarbon.env import BASE_DIR, read_environment
 
 ENVIRONMENT = read_environment()
 DATA_DIR = ENVIRONMENT.data_dir
+DEMO = ENVIRONMENT.is_demo
 DEBUG = ENVIRONMENT.debug
 SECRET_KEY = ENVIRONMENT.secret_key or "unset-and-refused-by-check-labcarbon.E001"
 TOKEN_PEPPERS = ENVIRONMENT.token_peppers
@@ -77,6 +78,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "labcarbon.response_headers.NoStoreMiddleware",
+    *(["labcarbon.demo.responses.DemoMiddleware"] if DEMO else []),
     "labcarbon.entrance.EntranceMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "labcarbon.error_handlers.ApiSlashMiddleware",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
@@ -34,5 +35,6 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "settings_pages": settings_pages(visitor, request.path) if visitor else [],
         "pending_deletions": pending,
         "help_href": help_href(request),
+        "is_demo": settings.DEMO,
         "is_set_up": SimpleLazyObject(is_set_up),
     }

@@ -1,0 +1,77 @@
+"""Fills an empty installation with the demo lab, through the services that real data takes."""
+
+from collections.abc import Callable
+
+from django.db.models import F
+
+from apps.accounts.models import Lab
+from apps.core.jobs import run_until_idle
+from apps.core.models import Job
+from apps.core.units import US_PER_HOUR
+from apps.energy.services.ledger import settle_chunk
+from apps.preflight.choices import FindingState
+from apps.preflight.models import DuplicateFinding
+from apps.preflight.services.findings import decide
+from labcarbon.demo import artifacts, hardware, measurements, runs
+from labcarbon.demo.lab import DemoLab, add_node, add_rule, create
+from labcarbon.demo.plan import DAYS, Calendar, machines, runs_of
+
+JOBS_PER_REPORT = 500
+SETTLED_HOURS = 2_000  # device-hours per transaction: no request waits for it
+Report = Callable[[str], None]
+
+
+def generate(
+    *, now: int, report: Report, seed: int = 1, multiplier: int = 1, days: int = DAYS
+) -> Lab:
+    """Create the lab so that its last window ends at ``now`` (µs UTC). ``multiplier``: times four
+    machines with their runs, cards and artifacts.
+    """
+    now_hour = now // US_PER_HOUR
+    calendar = Calendar(now_hour, days)
+    made = create(calendar)
+    planned = machines(seed, calendar, multiplier)
+    nodes = []
+    for number, machine in enumerate(planned, 1):
+        work = runs_of(machine, seed, now_hour)
+        node = add_node(made, machine)
+        runs.add_runs(made, node, machine, work, now)
+        count = measurements.upload(node, machine, work, seed, now)
+        nodes.append((machine, node))
+        report(f"machine {number} of {len(planned)}: {machine.name}, {count} windows")
+        if machine.name.startswith("gpu-01"):
+            suffix = machine.name.removeprefix("gpu-01")
+            artifacts.add_artifacts(made, node, work, now, suffix)
+    add_rule(made)
+    hardware.add_hardware(made, nodes, now)
+    report("hardware and artifacts")
+    for machine, node in nodes:
+        while settle_chunk(node=node, limit=SETTLED_HOURS)[1]:
+            pass
+        report(f"ledger of {machine.name}")
+    _run_jobs(report)
+    artifacts.curate(made, nodes[0][1], now)
+    _confirm_duplicates(made, now)
+    _run_jobs(report)
+    return made.lab
+
+
+def _run_jobs(report: Report) -> None:
+    """Run the jobs that a worker would run: ledger, rollups, duplicates, charges."""
+    while run_until_idle(worker="demo", limit=JOBS_PER_REPORT):
+        waiting = Job.objects.filter(done__lt=F("requested"), due_us=0).count()
+        report(f"daily rollups and duplicates: {waiting} jobs remain")
+
+
+def _confirm_duplicates(made: DemoLab, now: int) -> None:
+    found = DuplicateFinding.objects.filter(lab=made.lab).order_by("pk")
+    if chosen := list(found.values_list("pk", flat=True)[:2]):
+        decide(
+            lab=made.lab,
+            finding_ids=chosen,
+            state=FindingState.CONFIRMED,
+            reason="",
+            by=made.admin,
+            is_manager=True,
+            now=now,
+        )

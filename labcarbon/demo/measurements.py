@@ -1,0 +1,177 @@
+"""The windows of the demo: an hour each, the last one until now, uploaded as a collector does."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import msgspec
+
+from apps.core.units import US_PER_HOUR
+from apps.fleet.models import Node
+from apps.ingest.choices import FLAG_MERGED
+from apps.ingest.parsing import MAX_WINDOWS, parse_batch
+from apps.ingest.services import accept_batch
+from labcarbon.demo.plan import Card, Machine, PlannedRun, identity, is_working_hour
+
+MINUTE_US = 60_000_000
+_MONO_US = 10**9  # of the clock of the machine at its first window
+
+
+@dataclass(frozen=True)
+class Window:
+    """The energy of one device in an hour or a part of it, with its consumers."""
+
+    card: Card
+    start_us: int
+    end_us: int
+    energy_mj: int
+    shares: tuple[tuple[str, int], ...]
+    counter_start: int | None
+    sequence: int
+    epoch: int
+
+
+def upload(node: Node, machine: Machine, runs: Sequence[PlannedRun], seed: int, now: int) -> int:
+    """Upload the windows of a machine until ``now``. Return their number."""
+    boot = str(identity(seed, f"{machine.name}.boot"))
+    size = MAX_WINDOWS // len(machine.cards) * len(machine.cards)
+    windows = list(windows_of(machine, runs, seed, now))
+    for first in range(0, len(windows), size):
+        _send(node, machine, windows[first : first + size], boot, seed)
+    return len(windows)
+
+
+def windows_of(
+    machine: Machine, runs: Sequence[PlannedRun], seed: int, now: int
+) -> Iterator[Window]:
+    """Yield the windows of all devices, hour by hour."""
+    by_card = _runs_by_hour(machine, runs)
+    dice = {card.key: Random(f"{seed}/{card.key}") for card in machine.cards}
+    counters: dict[str, int] = {}
+    epoch, last_us = 0, -1
+    for sequence, (start_us, end_us) in enumerate(_spans(machine, now)):
+        if start_us != last_us:
+            epoch, counters = epoch + 1, dict.fromkeys(dice, 90_000_000)
+        last_us, hour = end_us, start_us // US_PER_HOUR
+        for card in machine.cards:
+            users = by_card[card.key].get(hour, ())
+            watts = _watts(card, users, dice[card.key].uniform(0.94, 1.06))
+            energy = int(watts * (end_us - start_us) / 1000)
+            has_counter = card.measurement in ("nvml_counter", "rapl")
+            yield Window(
+                card, start_us, end_us, energy, _shares(machine, card, users, energy, hour),
+                counters[card.key] if has_counter else None, sequence, epoch,
+            )  # fmt: skip
+            counters[card.key] += energy
+
+
+def _spans(machine: Machine, now: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the hours with data, and of the present one."""
+    now_hour = now // US_PER_HOUR
+    end = now_hour if machine.to_hour is None else min(machine.to_hour, now_hour)
+    for hour in range(machine.from_hour, end):
+        if not machine.outage[0] <= hour < machine.outage[1]:
+            yield hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
+    last_us = now // MINUTE_US * MINUTE_US
+    if machine.to_hour is None and last_us > end * US_PER_HOUR:
+        yield end * US_PER_HOUR, last_us
+
+
+def _runs_by_hour(
+    machine: Machine, runs: Sequence[PlannedRun]
+) -> Mapping[str, Mapping[int, list[PlannedRun]]]:
+    found: dict[str, dict[int, list[PlannedRun]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        keys = [*(machine.gpus[number].key for number in run.gpus), machine.cpu.key]
+        for hour in range(run.from_hour, run.to_hour):
+            for key in keys:
+                found[key][hour].append(run)
+    return found
+
+
+def _watts(card: Card, users: Sequence[PlannedRun], noise: float) -> float:
+    """Return the power: that of idling, and a part of the rest for each run."""
+    load = sum(run.load_pm for run in users) / 1000
+    share = load if card.is_gpu else min(1.0, load / 3)
+    return (card.idle_w + (card.busy_w - card.idle_w) * share) * noise
+
+
+def _shares(
+    machine: Machine, card: Card, users: Sequence[PlannedRun], energy: int, hour: int
+) -> tuple[tuple[str, int], ...]:
+    """Divide the energy of a window: equal parts for the runs, and a rest for idle."""
+    keys = [f"run:{run.uuid}" for run in users]
+    if not keys and machine.program and not card.is_gpu and is_working_hour(hour):
+        keys = [machine.program]
+    if not keys:
+        return (("idle", energy),)
+    part = (energy - energy // 25) // len(keys)
+    return (*((key, part) for key in keys), ("idle", energy - part * len(keys)))
+
+
+def _send(node: Node, machine: Machine, windows: list[Window], boot: str, seed: int) -> None:
+    """Upload one batch at the time of its last window."""
+    sent_us = max(window.end_us for window in windows)
+    body = _body(node, machine, windows, boot, sent_us, seed)
+    batch = parse_batch(msgspec.json.encode(body))
+    results = accept_batch(node=node, batch=batch, received_us=sent_us)
+    refused = [result for result in results if result != ["accepted"]]
+    if refused:
+        raise RuntimeError(f"{len(refused)} windows were not accepted: {refused[:3]}")
+
+
+def _body(
+    node: Node, machine: Machine, windows: list[Window], boot: str, sent_us: int, seed: int
+) -> dict[str, Any]:
+    """Return the body of an upload (docs/collector.md)."""
+    base_us = machine.from_hour * US_PER_HOUR - _MONO_US
+    cards = [card.key for card in machine.cards]
+    consumers = list(dict.fromkeys(key for window in windows for key, _ in window.shares))
+    place = {key: number for number, key in enumerate(consumers)}
+    flat = [
+        (number, place[key], mj)
+        for number, window in enumerate(windows)
+        for key, mj in window.shares
+    ]
+    unknown = [None] * len(windows)
+    columns = {
+        "device": [cards.index(window.card.key) for window in windows],
+        "epoch": [f"{boot}/{window.epoch}" for window in windows],
+        "seq": [window.sequence for window in windows],
+        "start": [window.start_us for window in windows],
+        "end": [window.end_us for window in windows],
+        "mono_start": [window.start_us - base_us for window in windows],
+        "mono_end": [window.end_us - base_us for window in windows],
+        "counter_start": [window.counter_start for window in windows],
+        "counter_end": [
+            None if window.counter_start is None else window.counter_start + window.energy_mj
+            for window in windows
+        ],
+        "energy_mj": [window.energy_mj for window in windows],
+        "measurement": [window.card.measurement for window in windows],
+        "flags": [
+            FLAG_MERGED if window.end_us - window.start_us == US_PER_HOUR else 0
+            for window in windows
+        ],
+        "processes": [len(window.shares) - 1 for window in windows],
+        **dict.fromkeys(("util_mean_pm", "util_max_pm", "mem_mean_mib", "mem_max_mib"), unknown),
+    }
+    return {
+        "schema": "1.0",
+        "batch": str(identity(seed, f"{machine.name}.{windows[0].start_us}.batch")),
+        "sent_at": sent_us,
+        "node": str(node.uuid),
+        "boot": boot,
+        "monotonic": sent_us - base_us,
+        "devices": cards,
+        "consumers": consumers,
+        "windows": columns,
+        "shares": {
+            "window": [row[0] for row in flat],
+            "consumer": [row[1] for row in flat],
+            "energy_mj": [row[2] for row in flat],
+        },
+        "device_facts": {card.key: {"name": card.model} for card in machine.cards},
+    }
