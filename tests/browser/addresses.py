@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 # The help has its own test: its figures are examples. Below /install/ are a script and files.
 _LEFT_OUT = re.compile(
-    r"^/(api|static|accounts|help|install)/|\.(csv|md)(\?|$)|^/(setup|signin|livez|readyz)"
+    r"^/(api|static|accounts|help|install)/|\.(csv|md)(\?|$)|/export/|^/(setup|signin|livez|readyz)"
 )
 _UUID = re.compile(r"(?<=/)[0-9a-f]{8}-[0-9a-f-]{27}(?=/)")
 MOST = 60  # forms of addresses; beyond, only pages that none of them leads to
