@@ -110,7 +110,7 @@ def test_queries_do_not_grow_with_rows(lab: SmallLab, owner: Client) -> None:
 
 def test_empty_lab_says_which_command_brings_data(owner: Client) -> None:
     page = text_of(owner.get("/"))
-    assert "labcarbon-collect run --project demo -- python train.py" in page
+    assert "labcarbon-collect run --project demo -- python3 -c" in page
     assert figures_on(page) == []
     assert "0 kWh" not in page
 

@@ -92,7 +92,7 @@ def test_an_outsider_gets_404(lab: SmallLab, outsider: Client) -> None:
 
 
 def test_empty_project_says_the_command(lab: SmallLab, owner: Client) -> None:
-    assert "labcarbon-collect run --project demo -- python train.py" in text_of(owner.get(DEMO))
+    assert "labcarbon-collect run --project demo -- python3 -c" in text_of(owner.get(DEMO))
 
 
 def test_create(lab: SmallLab, owner: Client) -> None:

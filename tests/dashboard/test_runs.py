@@ -119,7 +119,7 @@ def test_pages_of_fifty(lab: SmallLab, owner: Client) -> None:
 
 
 def test_empty_says_the_command(owner: Client) -> None:
-    assert "labcarbon-collect run --project demo -- python train.py" in text_of(owner.get("/runs/"))
+    assert "labcarbon-collect run --project demo -- python3 -c" in text_of(owner.get("/runs/"))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from django.utils.functional import SimpleLazyObject
 
 from apps.accounts.selectors import is_set_up
 from apps.artifacts.cleanup.notifications import pending_deletions
+from apps.dashboard.first_command import compose_first_command
 from apps.dashboard.frame.navigation import navigation, settings_pages
 from apps.dashboard.frame.period_menu import period_params
 from apps.dashboard.frame.profile_menu import profile_choices
@@ -24,6 +25,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     )
     return {
         "visitor": visitor,
+        "first_command": compose_first_command(request),
         "profiles": profile_choices(request, visitor.lab) if visitor else [],
         "navigation": SimpleLazyObject(
             lambda: (

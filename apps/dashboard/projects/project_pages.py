@@ -148,7 +148,6 @@ class ProjectPage:
     figures: EnergyAndEmissions
     figures_column: EnergyAndEmissions
     cost: Quantity | None
-    command: str
     share: Quantity | None
     pricing: Pricing
     qualities: list[tuple[str, Quantity]]
@@ -192,7 +191,6 @@ def project_page(
         figures=energy_and_emissions(query, whole),
         figures_column=energy_and_emissions(query, whole, units),
         cost=cost_quantity(lab, query, whole),
-        command=f"labcarbon-collect run --project {project.slug} -- python train.py",
         share=percent_quantity(query, whole.energy_mj, lab_whole.energy_mj)
         if lab_whole.energy_mj
         else None,

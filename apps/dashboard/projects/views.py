@@ -12,6 +12,7 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
+from apps.dashboard.first_command import compose_first_command
 from apps.dashboard.frame.period_menu import period_menu, requested_period
 from apps.dashboard.projects.forms import ProjectForm
 from apps.dashboard.projects.project_pages import (
@@ -53,7 +54,12 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
     return render(
         request,
         "dashboard/projects/project.html",
-        {"page": content, "holds": holds, "menu": period_menu(request, period, visitor.now)},
+        {
+            "page": content,
+            "holds": holds,
+            "menu": period_menu(request, period, visitor.now),
+            "first_command": compose_first_command(request, project.slug),
+        },
     )
 
 
