@@ -46,7 +46,7 @@ RUN --mount=type=secret,id=pip-conf,target=/etc/pip.conf,mode=0444 \
  && /opt/pip/bin/pip --python /opt/labcarbon/bin/python uninstall --quiet --yes setuptools \
  && find collector -mindepth 1 -maxdepth 1 ! -name labcarbon_collect -exec rm -r {} + \
  && find collector/labcarbon_collect -mindepth 1 -maxdepth 1 ! -name __init__.py ! -name lc1 -exec rm -r {} + \
- && rm -r deploy requirements /tmp/build-data
+ && rm -r deploy requirements && rm -rf /tmp/build-data
 # collectstatic requires secrets. These are random, used once and stored nowhere.
 RUN cd /srv/labcarbon && chmod -R u=rwX,go=rX . && chmod 0755 docker/* \
  && random() { python3 -c 'import secrets; print(secrets.token_hex(32))'; } \

@@ -330,16 +330,22 @@ def _is_enrolled(data_dir: Path) -> bool:
 
 
 def supervise(
-    processes: list[SupervisedProcess], data_dir: Path, url: str, stop: threading.Event
+    processes: list[SupervisedProcess],
+    data_dir: Path,
+    url: str,
+    stop: threading.Event,
+    *,
+    enrols_machine: bool = True,
 ) -> None:
-    """Restart ended processes until ``stop`` is set. Enrols this machine once the lab is set up."""
+    """Restart ended processes until ``stop`` is set. Enrols this machine once the lab is set up,
+    unless it has no collector.
+    """
     from django.db import Error, close_old_connections
 
     from labcarbon.command_errors import explain_database_error
 
     upkeep = _Upkeep(data_dir)
-    has_collector = any(process.name == "collector" for process in processes)
-    enrolment = _Enrolment(data_dir, url) if has_collector else None
+    enrolment = _Enrolment(data_dir, url) if enrols_machine else None
     while not stop.wait(1.0):
         for process in processes:
             message = process.restart_if_ended()
@@ -458,7 +464,7 @@ def run(
         print(f"Logs: {data_dir / 'logs'}  ·  stop with Ctrl-C", flush=True)
         print(_sign_in_message(url), flush=True)
         print(_started_message(url), flush=True)
-        supervise(processes, data_dir, url, stop)
+        supervise(processes, data_dir, url, stop, enrols_machine=not environment.is_demo)
         print("\nStopping", flush=True)
     finally:
         for process in reversed(processes):
