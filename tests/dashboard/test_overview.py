@@ -298,6 +298,13 @@ def test_the_bar_of_all_energy_adds_up_to_the_whole(lab: SmallLab, owner: Client
     assert sum(widths) == pytest.approx(100, abs=0.05)
 
 
+def test_the_legend_names_six_projects_and_counts_the_others(lab: SmallLab, owner: Client) -> None:
+    many_projects(lab, 9)
+    legend = segments_of(text_of(owner.get(PAGE)))
+    assert legend.count('href="/projects/p-') == 6
+    assert 'data-unnamed-projects="3"' in legend
+
+
 def savings_on(page: str) -> dict[str, int]:
     """Return the energy of each kind of waste on the page."""
     parts = page.split('data-saving="')[1:]

@@ -1,6 +1,6 @@
 """Page object of the overview: headline, coverage, facts, parts, savings, projects and alerts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.urls import reverse
 
@@ -79,7 +79,9 @@ class Fact:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the bar that is all energy. ``percent``: its width."""
+    """A part of the bar that is all energy. ``percent``: its width. ``is_named``: it has a colour
+    of its own, so the legend names it.
+    """
 
     name: str
     colour: str
@@ -87,6 +89,7 @@ class Segment:
     percent: str
     energy: Quantity
     share: Quantity
+    is_named: bool
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class OverviewPage:
     coverage: CoverageSummary
     facts: list[Fact]
     segments: list[Segment]
+    unnamed_projects: int
     savings: Savings
     months: Months | None
     units: Units
@@ -127,7 +131,6 @@ class OverviewPage:
     has_unknown_time: bool
     hardware: Hardware | None
     hardware_chart: Chart | None
-    heading: str = field(default="")
 
 
 def overview_page(
@@ -167,6 +170,7 @@ def overview_page(
         coverage=_coverage(times, sum(node.is_silent(now) for node in nodes), pricing, use.query),
         facts=_facts(whole, use.query, pricing, hardware),
         segments=_segments(listed, use),
+        unnamed_projects=sum(charge.colour == "s-more" for charge in listed),
         savings=savings_of(lab, use.query, wasted, whole, period),
         months=months_of(lab, use.query, period, now, hardware is not None),
         units=units,
@@ -179,7 +183,6 @@ def overview_page(
         has_unknown_time=any(share is not None and share > 0.005 for share in unknown),
         hardware=hardware,
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
-        heading=_heading(listed),
     )
 
 
@@ -234,18 +237,6 @@ def _since(period: Period) -> str:
     return f"{day_text(period.first_day)} – {day_text(period.last_day, year=True)}"
 
 
-def _heading(listed: list[Charge]) -> str:
-    projects = [charge for charge in listed if not charge.key.startswith("~")]
-    if not listed:
-        return "No data in this period"
-    top = max(listed, key=lambda charge: charge.figure.energy_mj)
-    if top.key == "~idle":
-        return "Most energy went to idle devices"
-    if top.key.startswith("~") or len(projects) < 2:
-        return "Energy by project"
-    return f"{top.name} used the most"
-
-
 def _coverage(
     times: list[DeviceTime], silent: int, pricing: Pricing, query: FigureQuery
 ) -> CoverageSummary:
@@ -298,9 +289,7 @@ def _facts(
 
 
 def _segments(listed: list[Charge], use: Use) -> list[Segment]:
-    """Return the parts of the whole energy, in the order of the table. Projects beyond six are one
-    part without a figure of its own.
-    """
+    """Return the parts of the whole energy, in the order of the table."""
     whole_mj = use.whole.energy_mj
     if whole_mj <= 0:
         return []
@@ -312,6 +301,7 @@ def _segments(listed: list[Charge], use: Use) -> list[Segment]:
             f"{100 * max(0, charge.figure.energy_mj) / whole_mj:.2f}",
             quantity(charge.query, charge.figure),
             percent_quantity(charge.query, charge.figure.energy_mj, whole_mj),
+            charge.colour != "s-more",
         )
         for charge in listed
         if charge.figure.entries
