@@ -22,6 +22,7 @@ from apps.carbon.figures.energy import (
     Figure,
     figure,
     figures_by,
+    figures_of_lab,
 )
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
@@ -278,6 +279,22 @@ def test_what_days_do_not_hold_is_asked_of_the_ledger() -> None:
     )
     assert not reader.answers(query.replace(to_hour=22), [], basis="lifecycle")
     assert not reader.answers(query.replace(basis="direct"), [], basis="lifecycle")
+
+
+def test_days_by_device_are_days_by_consumer(small: SmallLab) -> None:
+    rolled(small, (0, 5_000), (1, 7_000), (30, 9_000), (60, 11_000))
+    push(small.node, [W("gpu:GPU-2", 400, start_us=(H0 + 70) * US_PER_HOUR,
+                        end_us=(H0 + 70) * US_PER_HOUR + MINUTE)])  # fmt: skip
+    query = FigureQuery("energy_mj", H0 - 5, H0 + HOURS)
+    by_consumer = {
+        hour: part for (hour,), part in figures_by(small.lab, query, ["stretch"]).items()
+    }
+    by_device = figures_of_lab(small.lab, *query.hours)
+    assert {24 * ((hour - H0) // 24) for hour in by_device} == {0, 24, 48}
+    assert by_device.keys() == by_consumer.keys()
+    for hour, part in by_device.items():
+        for name in ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj"):
+            assert getattr(part, name) == getattr(by_consumer[hour], name), (hour, name)
 
 
 def test_sums_of_figures_are_sums_of_days(small: SmallLab) -> None:

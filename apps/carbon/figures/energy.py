@@ -185,6 +185,14 @@ def figures_by(
     }
 
 
+def figures_of_lab(lab: Lab, from_hour: int, to_hour: int) -> dict[int, Figure]:
+    """Return {first hour of a day or hour: figure} of the whole lab on its basis, without costs.
+    One query.
+    """
+    rows = reader.lab_by_stretch(lab, from_hour, to_hour)
+    return {row["from_hour"]: figure_of(row) for row in rows}
+
+
 def hours_of_consumers(
     lab: Lab, basis: str, consumer_ids: Sequence[int]
 ) -> Iterator[tuple[int, int, int, Figure]]:

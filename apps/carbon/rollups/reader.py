@@ -214,6 +214,23 @@ def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list
     return spans, f"{rolled} UNION ALL {cover_sql('g', 'h.hour AS from_hour')}", [*params, lab.pk]
 
 
+def lab_by_stretch(lab: Lab, from_hour: int, to_hour: int) -> Iterator[dict[str, Any]]:
+    """Yield a row of (from_hour, SUMS) of the whole lab for each valid day, and for each other hour
+    with energy. Days are read by device, which are far fewer rows than consumers.
+    """
+    spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
+    names = ", ".join(SUMS)
+    yield from fetch_rows(
+        f"{spans} SELECT x.from_hour, {', '.join(f'SUM(x.{name}) AS {name}' for name in SUMS)} "
+        f"FROM (SELECT b.from_hour, {names} FROM b CROSS JOIN carbon_meterday u WHERE u.day_id = "
+        f"b.id UNION ALL SELECT q.from_hour, {names} FROM (SELECT e.hour AS from_hour, "
+        f"{meter_sums()} FROM g CROSS JOIN energy_ledgerentry e {PRICED} WHERE e.lab_id = %s AND "
+        "e.hour >= g.from_hour AND e.hour < g.to_hour GROUP BY e.hour) q) x "
+        "GROUP BY x.from_hour HAVING SUM(x.entries) > 0",
+        [*params, lab.basis, lab.pk],
+    )
+
+
 def meters_by_place(
     lab: Lab, column: str, spans: Sequence[tuple[int, int, int, int]]
 ) -> Iterator[dict[str, Any]]:

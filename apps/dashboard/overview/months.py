@@ -11,7 +11,7 @@ from itertools import pairwise
 from apps.accounts.models import Lab
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.embodied import Embodied, embodied_in
-from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.energy import Figure, figures_of_lab
 from apps.carbon.figures.figure_query import ALLOCATION, TOGETHER, FigureQuery
 from apps.core.intervals import midnight_hour
 from apps.core.units import US_PER_HOUR
@@ -64,7 +64,7 @@ def months_of(
     starts = last_months(period.last_day)
     edges = [midnight_hour(day, period.zone) for day in starts]
     year = query.replace(from_hour=edges[0], to_hour=edges[-1])
-    used = _by_month(figures_by(lab, year, ["stretch"]), edges)
+    used = _by_month(figures_of_lab(lab, edges[0], edges[-1]), edges)
     priced = any(part.emission_ug for part in used)
     has_hardware = has_hardware and priced
     metric = TOGETHER if has_hardware else "emission_ug" if priced else "energy_mj"
@@ -102,10 +102,10 @@ def months_of(
     return Months(unit, months)
 
 
-def _by_month(parts: dict[tuple[int], Figure], edges: Sequence[int]) -> list[Figure]:
+def _by_month(parts: dict[int, Figure], edges: Sequence[int]) -> list[Figure]:
     """Return the figure of each month. ``parts``: by first hour, of stretches within months."""
     groups: dict[int, list[Figure]] = defaultdict(list)
-    for (hour,), part in parts.items():
+    for hour, part in parts.items():
         place = next(i for i, end in enumerate(edges[1:]) if hour < end)
         groups[place].append(part)
     return [total(groups[i]) for i in range(len(edges) - 1)]
