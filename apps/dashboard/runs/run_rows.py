@@ -1,10 +1,10 @@
 """Rows of lists of runs: figures, energy state, and cells of parameters and metrics."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
 from apps.carbon.figures.run_table import hours_of_runs
 from apps.carbon.figures.visibility import Visibility
@@ -99,42 +99,12 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
 
 
 def run_rows(
-    lab: Lab,
-    runs: list[Run],
-    now: int,
-    visibility: Visibility,
-    columns: Sequence[str] = (),
-    clip: Clip | None = None,
+    lab: Lab, runs: list[Run], now: int, visibility: Visibility
 ) -> tuple[list[RunRow], Units]:
-    """Return runs with their figures, within ``clip`` or as a whole, and the cells of ``columns``.
-    At most two queries for figures, two for columns.
-    """
-    if not runs:
-        return [], column_units([])
-    spans = [run_hours(run, now) for run in runs]
-    if clip is not None:
-        spans = [clip.within(start, end) for start, end in spans]
-    query = FigureQuery(
-        metric="energy_mj",
-        from_hour=min(start for start, _ in spans),
-        to_hour=max(end for _, end in spans),
-        basis=lab.basis,
-    )
-    figures = figures_by(lab, query, ["run"])
-    by_run = {str(run.uuid): figures.get((str(run.uuid),)) for run in runs}
-    units = column_units(part for part in by_run.values() if part)
-    counted = {run.uuid for run in runs if by_run[str(run.uuid)]}
-    states = energy_states(lab, [run.uuid for run in runs], counted)
-    rows = []
-    for run in runs:
-        part = by_run[str(run.uuid)]
-        own = query.replace(subject_kind="run", subject_key=str(run.uuid))
-        figures_pair = energy_and_emissions(own, part, units) if part else None
-        rows.append(
-            RunRow(run, visibility.user_of(run), took(run, now), figures_pair, states[run.uuid])
-        )
-    cells = column_cells(runs, columns)
-    return [replace(row, cells=cells.get(row.run.pk, [])) for row in rows], units
+    """Return runs with the figures of the whole run. Five queries."""
+    figures = figures_of_runs(lab, [run.uuid for run in runs])
+    by_id = {run.pk: figures.get(run.uuid) for run in runs}
+    return figure_rows(lab, runs, by_id, now, visibility)
 
 
 def figure_rows(
