@@ -1,7 +1,7 @@
 """The protocol of a tracker: one ``Tracker`` record, and the data that its parts return."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from apps.accounts.models import Lab
@@ -82,6 +82,7 @@ class Tracker:
 
     ``name``: name of its folder, and the tool of its external run ids.
     ``setup_text``: sentence before the link to ``setup_page``.
+    ``help_topics``: name of each of its pages → section of its document, ``docs/<name>.md``.
     ``run_panel``: returns None if the tracker has no report of the run.
     Functions run a fixed number of queries.
     """
@@ -91,6 +92,7 @@ class Tracker:
     setup_page: str = ""
     setup_text: str = ""
     setup_link: str = ""
+    help_topics: Mapping[str, str] = field(default_factory=dict)
     run_panel: Callable[[Run], RunPanel | None] | None = None
     problems: Callable[[Lab], Sequence[Problem]] | None = None
     verdicts: Verdicts | None = None

@@ -24,6 +24,7 @@ from tests.services.data_directories import ROOT, prepare_data_dir
 from tests.services.process import wait_until
 
 RESTORE = "manage.py restore"
+DUE_JOBS = "SELECT 1 FROM core_job WHERE done < requested AND due_us <= unixepoch() * 1000000"
 OTHER_USER = 65_501
 _GET = """
 import json, sys, django
@@ -278,6 +279,7 @@ def worker(place: Installation, tmp_path: Path) -> Iterator[Callable[[], str]]:
         wait_until(
             lambda: place.query("SELECT 1 FROM core_tablecheck") != [], what="the first check"
         )
+        wait_until(lambda: place.query(DUE_JOBS) == [], what="the end of its first jobs")
         yield path.read_text
         assert process.poll() is None, path.read_text()
     finally:
@@ -292,6 +294,8 @@ def test_a_running_worker_names_damage_and_continues_after_the_repair(
     copy = place.folder / "copy"
     with closing(sqlite3.connect(place.database)) as source, closing(sqlite3.connect(copy)) as to:
         source.backup(to)
+        # Otherwise SQLite reads the header from its log, and writes it back to the file.
+        source.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damage(place.database)
     wait_until(lambda: RESTORE in worker(), what="the message of the worker")
     time.sleep(2.5)

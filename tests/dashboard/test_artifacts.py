@@ -45,7 +45,7 @@ def lines(client: Client, address: str = "/artifacts.csv") -> list[dict[str, str
 def test_an_empty_lab_is_told_the_next_step(lab: SmallLab, owner: Client) -> None:
     page = text_of(owner.get("/artifacts/"))
     assert "labcarbon-collect scan" in page
-    assert 'role="search"' not in page
+    assert 'class="filters' not in page
 
 
 def test_what_is_kept_and_what_that_takes(lab: SmallLab, owner: Client) -> None:

@@ -334,7 +334,8 @@ def test_anonymous_wrong_method_outsider_and_viewer(
     assert viewer.post(address, form).status_code == 403
     assert viewer.get(address, form).status_code == 403
     assert viewer.post("/sites/", {"name": "X", "kind": "workstation"}).status_code == 403
-    for told in ('<form method="get"', "?action=", 'name="action"'):
+    assert 'action="#effect"' in text_of(owner.get(address))
+    for told in ('action="#effect"', "?action=", 'name="action"'):
         assert told not in text_of(viewer.get(address))
     assert owner.get("/sites/99999999999999999999999/").status_code == 404
     assert facts(lab) == [(0, "DE")]

@@ -17,6 +17,7 @@ SEARCHED = ("apps", "labcarbon", "templates", "static")
 EXCEPTIONS = {
     "apps/trackers/registry.py": "the registration",
     "apps/runs/choices.py": "values of Run.reported_by, which the database stores",
+    "apps/accounts/services/lab_texts.py": "columns of the database with names of persons or paths",
     "labcarbon/settings.py": "settings",
     "apps/catalog/data/cpu.csv": "source and licence of the data",
     "apps/catalog/data/README.md": "source and licence of the data",

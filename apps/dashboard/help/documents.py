@@ -17,14 +17,16 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from apps.trackers.registry import NAMES as TRACKERS
+
 FOLDER = Path(settings.BASE_DIR) / "docs"
 DEVELOPERS = "Developers"
 _FOLDERS = ("", "development", "adr")
 _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Set up", ("install", "collector", "sites", "sign-in", "people")),
+    ("Set up", ("install", "collector", "nodes", "sites", "sign-in", "people")),
     (
         "Runs and duplicates",
-        ("runs", "duplicates", "fingerprint", "slurm", "mlflow", "wandb", "codecarbon"),
+        ("runs", "duplicates", "fingerprint", "slurm", "wandb", *TRACKERS),
     ),
     ("Figures", ("methodology", "scopes", "attribution", "glossary")),
     ("Hardware", ("assets", "asset-sources", "catalog", "replacement")),

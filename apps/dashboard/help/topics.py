@@ -3,6 +3,8 @@
 from django.http import HttpRequest
 from django.urls import reverse
 
+from apps.trackers.registry import trackers
+
 # The name of a page → document, or document#anchor.
 TOPICS = {
     "overview": "methodology",
@@ -41,8 +43,12 @@ TOPICS = {
     "holds": "artifacts#holds",
     "cleanup-plans": "artifacts#cleanup-plans",
     "cleanup-plan": "artifacts#plan-items",
-    "nodes": "collector",
-    "node": "collector",
+    "nodes": "nodes",
+    "node": "nodes",
+    "node-add": "collector#install-on-many-nodes",
+    "node-live": "nodes#last-15-minutes",
+    "node-name": "nodes#name",
+    "nodes-changes": "nodes#changes-of-several-nodes",
     "node-enrol": "collector#commands",
     "node-move": "sites",
     "node-run-messages": "collector#upload",
@@ -61,14 +67,12 @@ TOPICS = {
     "idle-policy": "attribution#idle-energy",
     "people": "people#roles",
     "person": "attribution#visibility",
+    "person-erase": "people#remove-erase-and-export-a-person",
     "invitation": "people#invitations",
     "tokens": "people#tokens",
     "search": "glossary",
     "lab-settings": "people#visibility",
     "audit-log": "people#audit-log",
-    "codecarbon-tokens": "codecarbon#setup",
-    "mlflow-servers": "mlflow#server-polling",
-    "mlflow-server": "mlflow#server-polling",
     "login-code": "sign-in#login-codes-and-one-time-links",
     "mfa_index": "sign-in#second-factor",
     "mfa_activate_totp": "sign-in#second-factor",
@@ -80,6 +84,11 @@ TOPICS = {
     "account_change_password": "sign-in",
     "account_set_password": "sign-in",
     "account_logout": "sign-in",
+    **{
+        page: f"{tracker.name}#{section}"
+        for tracker in trackers()
+        for page, section in tracker.help_topics.items()
+    },
 }
 
 

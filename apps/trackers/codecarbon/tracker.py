@@ -92,5 +92,6 @@ TRACKER = Tracker(
     setup_page="codecarbon-tokens",
     setup_text="A CodeCarbon token adds energy to one project and reads nothing.",
     setup_link="Create a CodeCarbon token",
+    help_topics={"codecarbon-tokens": "setup"},
     run_panel=run_panel,
 )

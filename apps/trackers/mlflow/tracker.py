@@ -80,6 +80,7 @@ TRACKER = Tracker(
     setup_page="mlflow-servers",
     setup_text="LabCarbon polls MLflow servers. They need no token.",
     setup_link="Open MLflow servers",
+    help_topics={"mlflow-servers": "server-polling", "mlflow-server": "server-polling"},
     run_panel=run_panel,
     problems=problems,
     verdicts=Verdicts(accepts=publishes_verdict, queue=queue_verdict),

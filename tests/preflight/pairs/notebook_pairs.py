@@ -25,9 +25,9 @@ from pathlib import Path
 
 from features import load, scale
 """
+# The kernel uses random numbers too, so a run without a seed also seeds them here.
 PREPARE = """rows = load(data)
-if seed is not None:
-    random.seed(seed)
+random.seed(seed)
 random.shuffle(rows)
 """
 TRAIN = """weights = [random.gauss(0, 0.1) for _ in rows[0][1:]]
