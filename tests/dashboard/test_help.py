@@ -128,7 +128,7 @@ def test_a_document_needs_the_queries_of_the_frame_only(owner: Client) -> None:
 # Downloads, parts of pages, forms without a page, and pages of those who are signed out.
 _WITHOUT_HELP = re.compile(
     r"-csv$|^(overview-(table|hardware)|project-table|asset-model-search|asset-attachment|"
-    r"artifact-model-card|catalog-evidence|node-add-live|person-export|install(-files)?|help.*|livez|readyz|schema|api-.*|codecarbon|setup|"
+    r"artifact-model-card|catalog-evidence|node-add-live|person-export|install(-files?)?|help.*|livez|readyz|schema|api-.*|codecarbon|setup|"
     r"sign-in|(person|token|invitation)-(role|remove|revoke)|lab-switch|oidc_.*|account_login|"
     r"account_signup|account_inactive|mfa_authenticate)$"
 )
