@@ -75,6 +75,10 @@ class W:
     epoch: str = BOOT + "/1"
     flags: int = 0
     mono_length_us: int | None = None  # None: the length of its time
+    util_mean_pm: int | None = None
+    util_max_pm: int | None = None
+    mem_mean_mib: int | None = None
+    mem_max_mib: int | None = None
 
 
 def batch_body(
@@ -121,10 +125,10 @@ def batch_body(
             "energy_mj": [window.energy_mj for window in windows],
             "measurement": [window.measurement for window in windows],
             "flags": [window.flags for window in windows],
-            "util_mean_pm": [None] * len(windows),
-            "util_max_pm": [None] * len(windows),
-            "mem_mean_mib": [None] * len(windows),
-            "mem_max_mib": [None] * len(windows),
+            "util_mean_pm": [window.util_mean_pm for window in windows],
+            "util_max_pm": [window.util_max_pm for window in windows],
+            "mem_mean_mib": [window.mem_mean_mib for window in windows],
+            "mem_max_mib": [window.mem_max_mib for window in windows],
             "processes": [0] * len(windows),
         },
         "shares": {

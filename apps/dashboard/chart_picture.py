@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from html import unescape
 from typing import Any
 
 FULL = 1000  # the width and height of a panel
@@ -77,10 +78,13 @@ class Tick:
 
 @dataclass
 class Panel:
-    """What is drawn over one vertical axis. ``top`` and ``height`` in percent of the chart."""
+    """What is drawn over one vertical axis. ``top`` and ``height`` in percent of the chart.
+    ``title``: the annotation named ``panel`` at its top.
+    """
 
     top: float
     height: float
+    title: str = ""
     bars: list[Bar] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     ticks: list[Tick] = field(default_factory=list)
@@ -113,6 +117,9 @@ def draw(figure: Mapping[str, Any]) -> Drawing | None:
         low, high = axis.get("domain", (0, 1))
         panels.append(_panel(own, place_axis, axis, values, (100 * (1 - high), 100 * (high - low))))
     panels.sort(key=lambda panel: panel.top)
+    titles = [note for note in layout.get("annotations", ()) if note.get("name") == "panel"]
+    for panel, note in zip(panels, titles, strict=False):
+        panel.title = unescape(note["text"])
     return Drawing(panels, place_axis.ticks(), horizontal)
 
 
@@ -132,9 +139,9 @@ class _Places:
             self.names = list(dict.fromkeys(found))
         self.is_time = axis.get("type") == "date"
         numbers = [self.number(place) for place in found]
-        low, high = axis.get("range") or (min(numbers), max(numbers))
-        if self.names:
-            low, high = -0.5, len(self.names) - 0.5
+        low, high = -0.5, len(self.names) - 0.5
+        if not self.names:
+            low, high = map(self.number, axis.get("range") or (min(numbers), max(numbers)))
         self.is_reversed = low > high
         self.low, self.high = min(low, high), max(low, high)
         if self.low == self.high:

@@ -310,51 +310,12 @@ def stacked(
     )
 
 
-def _clock(times: Sequence[str]) -> dict[str, Any]:
+def time_ticks(times: Sequence[str]) -> dict[str, Any]:
     """Return the ticks of a time axis (ISO 8601), with seconds for a range of a few minutes."""
     moments = [datetime.fromisoformat(time) for time in times]
     if moments and max(moments) - min(moments) < timedelta(minutes=5):
         return {"nticks": 3, "tickformat": "%H:%M:%S\n%-d %b", "tickangle": 0}
     return {"nticks": 6, "tickformat": "%H:%M\n%-d %b"}
-
-
-def power(
-    *, name: str, summary: str, devices: Sequence[tuple[str, Sequence[str], Sequence[float | None]]]
-) -> Chart:
-    """Return the power of a run per device over time (W); gaps in the readings are drawn as
-    gaps.
-    """
-    figure = _figure()
-    colours, dashes = list(SERIES)[:6], ("solid", "dash", "dot", "dashdot")
-    for i, (device, times, watts) in enumerate(devices):
-        figure.add_scatter(
-            x=list(times),
-            y=list(watts),
-            name=label(device),
-            mode="lines+markers" if len(times) < 4 else "lines",
-            line={
-                "shape": "hv",
-                "width": 2,
-                "color": SERIES[colours[i % 6]],
-                "dash": dashes[i // 6 % 4],
-            },
-            connectgaps=False,
-            hovertemplate="%{x|%H:%M:%S}<br>%{fullData.name}: %{y:.3~g} W<extra></extra>",
-        )
-    figure.update_layout(
-        yaxis={"rangemode": "tozero", "nticks": 5, "ticksuffix": " W"},
-        xaxis={
-            "type": "date",
-            "fixedrange": True,
-            **_clock([time for _, times, _ in devices for time in times]),
-        },
-        dragmode=False,
-        showlegend=False,
-        margin={"l": 58, "r": 14, "b": 44},
-        hovermode="x",
-    )
-    legend = [(colours[i % 6], device) for i, (device, _, _) in enumerate(devices)]
-    return Chart(name, summary, _json(figure), legend, len(devices) == 1, "W")
 
 
 def lines(

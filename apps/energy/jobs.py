@@ -4,6 +4,7 @@ from apps.accounts.models import Lab
 from apps.core.jobs import job
 from apps.energy.services.idle import spread_idle
 from apps.energy.services.ledger import attribute_ledger, resettle_node, settle_node
+from apps.energy.services.utilization import record_utilization_of_node
 from apps.fleet.models import Node
 
 
@@ -29,3 +30,9 @@ def attribute_job(key: str) -> None:
 def spread_job(key: str) -> None:
     """Derive the shares of idle energy of the projects of lab ``key``."""
     spread_idle(lab=Lab.objects.get(pk=int(key)))
+
+
+@job("energy.record_utilization")
+def utilization_job(key: str) -> None:
+    """Record the utilization of the stored windows of node ``key``."""
+    record_utilization_of_node(node=Node.objects.get(pk=int(key)))

@@ -68,6 +68,33 @@ class DeviceHour(models.Model):
         return f"{self.device_id} {self.hour}"
 
 
+class UtilizationHour(models.Model):
+    """Utilization and memory of a device in a UTC hour, over the windows with a share of a
+    consumer. They are those of the whole device. See ``apps.energy.utilization``.
+
+    ``util_bins``, ``mem_bins``: JSON objects of µs by bin.
+    """
+
+    pk = models.CompositePrimaryKey("device_id", "hour", "node_id", "consumer_id")
+    device = models.ForeignKey(Device, on_delete=models.CASCADE, db_index=False)
+    hour = models.BigIntegerField()
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, db_index=False)
+    consumer = models.ForeignKey(Consumer, on_delete=models.CASCADE)
+    util_us = models.BigIntegerField()
+    util_pm_us = models.BigIntegerField()
+    idle_us = models.BigIntegerField()
+    util_bins = models.TextField()
+    mem_us = models.BigIntegerField()
+    mem_mib_us = models.BigIntegerField()
+    mem_max_mib = models.IntegerField()
+    mem_bins = models.TextField()
+    shared_us = models.BigIntegerField()
+    most_consumers = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.device_id} {self.hour} {self.consumer_id}"
+
+
 class IdlePolicy(models.Model):
     """Charging of idle energy from a UTC hour until the next policy: shown separately, or
     distributed to projects.

@@ -1,18 +1,22 @@
 """Reads of the ledger and of its windows."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from django.db.models import Q
 
+from apps.accounts.models import Lab
 from apps.core.sql import as_int, fetch_rows, int_pairs_sql
 from apps.core.units import US_PER_HOUR
 from apps.energy.ledger_entries import EntryKey, ShareRow
-from apps.energy.models import DeviceHour
+from apps.energy.models import DeviceHour, UtilizationHour
 from apps.energy.source_precedence import COMPONENT, KINDS_OF, whole_minutes
+from apps.energy.utilization import UseOfWindow, Utilization, bins_from_text
 from apps.fleet.models import Device
 from apps.ingest.choices import PlacementQuality
+from apps.ingest.models import Consumer
 
 _LAST_BEFORE = (
     "COALESCE((SELECT MAX(start_us) FROM ingest_energywindow WHERE device_id = %s AND start_us < "
@@ -123,6 +127,49 @@ def intervals(device_ids: list[int], from_hour: int, to_hour: int) -> list[dict[
     return (
         list(fetch_rows(" UNION ALL ".join([part] * len(device_ids)), params)) if device_ids else []
     )
+
+
+def uses_of_windows(device_id: int, from_hour: int, to_hour: int) -> Iterator[UseOfWindow]:
+    """Yield the utilization and memory of the windows of a device that touch the hours."""
+    from_us, to_us = from_hour * US_PER_HOUR, to_hour * US_PER_HOUR
+    rows = fetch_rows(
+        "SELECT start_us, end_us, node_id, util_mean_pm, util_max_pm, mem_mean_mib, mem_max_mib, "
+        "shares FROM ingest_energywindow WHERE device_id = %s AND start_us < %s AND end_us > %s "
+        f"AND start_us >= {_LAST_BEFORE} "
+        "AND (util_mean_pm IS NOT NULL OR mem_mean_mib IS NOT NULL)",
+        [device_id, to_us, from_us, device_id, from_us, from_us],
+    )
+    found = [(row, [int(consumer) for consumer in json.loads(row.pop("shares"))]) for row in rows]
+    idle = set(
+        Consumer.objects.filter(
+            pk__in={consumer for _, consumers in found for consumer in consumers}, kind="idle"
+        ).values_list("pk", flat=True)
+    )
+    for row, consumers in found:
+        active = sum(consumer not in idle for consumer in consumers)
+        yield UseOfWindow(**row, consumers=consumers, active=active)
+
+
+def utilization_of_run(lab: Lab, run_uuid: Any) -> dict[str, Utilization]:
+    """Return {device key: utilization and memory} over the windows of a run. One query."""
+    sums: dict[str, Utilization] = defaultdict(Utilization)
+    rows = UtilizationHour.objects.filter(consumer__lab=lab, consumer__run_uuid=run_uuid)
+    for row in rows.select_related("device"):
+        sums[row.device.key].add(
+            Utilization(
+                util_us=row.util_us,
+                util_pm_us=row.util_pm_us,
+                idle_us=row.idle_us,
+                util_bins=bins_from_text(row.util_bins),
+                mem_us=row.mem_us,
+                mem_mib_us=row.mem_mib_us,
+                mem_max_mib=row.mem_max_mib,
+                mem_bins=bins_from_text(row.mem_bins),
+                shared_us=row.shared_us,
+                most_consumers=row.most_consumers,
+            )
+        )
+    return dict(sums)
 
 
 def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:

@@ -20,7 +20,7 @@
   }
   // On a narrow screen the legend replaces the labels beside the bars, and every second tick is left out.
   function fit(layout) {
-    layout.annotations = [];
+    layout.annotations = (layout.annotations || []).filter((note) => note.name === "panel");
     layout.margin = Object.assign({}, layout.margin, { r: 8 });
     const even = (list) => list && list.filter((_, i) => i % 2 === 0);
     layout.xaxis.tickvals = even(layout.xaxis.tickvals);

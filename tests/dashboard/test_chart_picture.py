@@ -2,14 +2,19 @@
 
 import itertools
 import re
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.core.units import US_PER_HOUR
 from apps.dashboard.artifacts.storage_charts import BarSeries, stacked_bytes_chart
 from apps.dashboard.chart_picture import FULL, Bar, Drawing
-from apps.dashboard.charts import Chart, Series, metric_curve, power, stacked
+from apps.dashboard.charts import Chart, Series, metric_curve, stacked
+from apps.dashboard.periods import Period
+from apps.dashboard.runs.timeline import timeline
+from tests.builders import MINUTE, T0
 
 
 def bars_of(values: list[list[float]], unknown: list[float | None]) -> Chart:
@@ -75,15 +80,25 @@ def test_unknown_time_is_hatched_in_a_strip_below() -> None:
 
 
 def test_a_gap_in_readings_is_a_gap_of_the_line() -> None:
-    times = [f"2026-11-26T10:0{minute}:00+00:00" for minute in range(4)]
-    chart = power(name="power", summary="", devices=[("gpu", times, [100.0, None, 300.0, 200.0])])
-    (line,) = [line for line in drawn(chart).panels[0].lines if not line.is_marks]
-    assert line.path == "M0 666.67h0 M666.67 0H1000V333.33"
+    windows = [
+        {
+            "start_us": T0 + minute * MINUTE, "end_us": T0 + (minute + 1) * MINUTE,
+            "energy_mj": watts * 60_000, "util_mean_pm": None, "mem_max_mib": None,
+        }
+        for minute, watts in ((0, 100), (5, 300), (6, 200))
+    ]  # fmt: skip
+    period = Period(T0 // US_PER_HOUR, T0 // US_PER_HOUR + 1, ZoneInfo("UTC"))
+    chart = timeline(run_name="r", by_device={"gpu": windows}, metric="", points=[], period=period)
+    assert chart is not None
+    (panel,) = drawn(chart).panels
+    assert panel.title == "Power of this run"
+    (line,) = [line for line in panel.lines if not line.is_marks]
+    assert line.path == ("M0 666.67H142.86V666.67 M714.29 0H857.14V0H857.14V333.33H1000V333.33")
+    assert timeline(run_name="r", by_device={}, metric="", points=[], period=period) is None
 
 
 def test_no_value_is_no_picture() -> None:
     assert metric_curve(name="m", summary="", steps=[1, 2], values=[None, None]).drawing is None
-    assert power(name="p", summary="", devices=[]).drawing is None
 
 
 def test_horizontal_bars_have_their_names_at_the_side() -> None:

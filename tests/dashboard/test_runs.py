@@ -284,7 +284,7 @@ def test_power_is_energy_over_time_and_a_gap_stays_one(lab: SmallLab, owner: Cli
     )
     page = text_of(owner.get(f"/runs/{uuid}/"))
     found = re.search(
-        r'<script id="run-power" type="application/json">(.*?)</script>', page, re.DOTALL
+        r'<script id="run-timeline" type="application/json">(.*?)</script>', page, re.DOTALL
     )
     assert found
     trace = json.loads(found[1])["data"][0]
@@ -308,7 +308,7 @@ def test_a_run_over_many_hours_has_no_more_points_than_a_screen(
     ]
     push(lab.node, windows)
     found = re.search(
-        r'id="run-power" type="application/json">(.*?)</script>',
+        r'id="run-timeline" type="application/json">(.*?)</script>',
         text_of(owner.get(f"/runs/{uuid}/")),
         re.DOTALL,
     )

@@ -51,7 +51,11 @@ def test_the_page_of_a_run_draws_archived_windows(lab: SmallLab, owner: Client) 
     run = use(lab)[0]
     before = text_of(owner.get(f"/runs/{run}/"))
     seal(HOUR + 1)
-    assert text_of(owner.get(f"/runs/{run}/")).count("run-power") == before.count("run-power") > 0
+    assert (
+        text_of(owner.get(f"/runs/{run}/")).count("run-timeline")
+        == before.count("run-timeline")
+        > 0
+    )
     for path in settings.ARCHIVE_DIR.glob("*/*.windows"):
         path.unlink()
     page = text_of(owner.get(f"/runs/{run}/"))

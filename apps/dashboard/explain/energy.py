@@ -17,6 +17,7 @@ from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.coverage import device_times, time_shares
+from apps.dashboard.explain.citation import citation
 from apps.dashboard.explain.cost import CostView, cost_view
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
@@ -317,7 +318,7 @@ def explain_page(
         factors=factors,
         coverage=coverage,
         coverage_of=node.name if node else "all metered devices of the lab",
-        citation=_citation(subject, query, period, pricing, cost, headline, coverage, version),
+        citation=citation(subject, query, period, pricing, cost, headline, coverage, version),
         units=column_units([whole]),
     )
 
@@ -331,43 +332,3 @@ def _qualities(query: FigureQuery, pricing: Pricing) -> list[tuple[str, Quantity
         (quality.lower(), percent_quantity(energy.replace(quality=quality), part.energy_mj, whole))
         for quality, part in pricing.by_quality.items()
     ]
-
-
-def _citation(
-    subject: str,
-    query: FigureQuery,
-    period: Period,
-    pricing: Pricing,
-    cost: CostView | None,
-    headline: Quantity,
-    coverage: str,
-    version: str,
-) -> str:
-    whole = pricing.whole
-    filters = f" ({filter_text(query)})" if filter_text(query) else ""
-    amounts = [quantity(query.replace(metric="energy_mj"), whole).text]
-    if query.metric != "energy_mj":
-        amounts.append(headline.text)
-    basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []
-    if query.metric == "emission_ug":
-        basis += [
-            f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, "
-            f"{factor.source}"
-            for factor in pricing.factors
-        ]
-    basis += cost.citation if cost else []
-    if pricing.range_text:
-        basis.append(f"P5–P95 {pricing.range_text}")
-    words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (
-        f" ({'; '.join(basis)})" if basis else ""
-    )
-    counted = pricing.by_quality.get("COUNTER")
-    if whole.energy_mj:
-        words += (
-            f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy "
-            "by hardware counters"
-        )
-    if coverage:
-        words += f", coverage {coverage} of device time"
-    exact = "" if headline.missing else f" Exact value: {headline.exact}."
-    return f"{words}. Measured with LabCarbon {version}.{exact}"

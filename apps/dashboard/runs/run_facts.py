@@ -9,6 +9,7 @@ from typing import Any
 from apps.dashboard.charts import Chart, metric_curve
 from apps.dashboard.formatting import size
 from apps.runs.fingerprint_diff import code_text, format_value, hash_label, value_text
+from apps.runs.metric_parsing import Point
 from apps.runs.metric_summary import downsample
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
 from apps.runs.selectors import SimilarCode, find_similar_code_runs, fingerprints_of, siblings_of
@@ -62,6 +63,7 @@ class RunFacts:
     metrics: list[Metric]
     curve: Chart | None
     of_curve: str
+    points: list[Point]
     external: list[tuple[str, str]]
     children: int
     tags: list[tuple[str, str]]
@@ -76,6 +78,7 @@ def run_facts(run: Run, metric: str) -> RunFacts:
     fingerprint = fingerprints_of([run]).get(run.pk)
     metrics = list(Metric.objects.filter(run=run).order_by("name"))
     selected = _drawn(metrics, metric)
+    points = curve(selected) if selected else []
     tools = OTHER_TOOLS | {tracker.name: tracker.label for tracker in trackers()}
     return RunFacts(
         work=_work(fingerprint) if fingerprint else [],
@@ -87,8 +90,9 @@ def run_facts(run: Run, metric: str) -> RunFacts:
         if fingerprint
         else [],
         metrics=metrics,
-        curve=_curve(selected) if selected else None,
+        curve=_curve(selected, points) if selected else None,
         of_curve=selected.name if selected else "",
+        points=points,
         external=[
             (tools.get(external_id.tool, external_id.tool), external_id.value)
             for external_id in ExternalId.objects.filter(run=run).order_by("tool", "value")
@@ -121,8 +125,8 @@ def _drawn(metrics: Sequence[Metric], name: str) -> Metric | None:
     return curves[0] if curves else None
 
 
-def _curve(metric: Metric) -> Chart:
-    points = downsample(curve(metric), MAX_CURVE_POINTS)
+def _curve(metric: Metric, all_points: Sequence[Point]) -> Chart:
+    points = downsample(all_points, MAX_CURVE_POINTS)
     values = [point.value for point in points if point.value is not None]
     spread = f", from {min(values):.4g} to {max(values):.4g}" if values else ""
     summary = f"{metric.name} over {metric.count} steps{spread}."

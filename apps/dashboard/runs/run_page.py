@@ -1,5 +1,6 @@
 """Page object of a run: figures, power over time, facts, artifacts, panels of trackers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,9 @@ from apps.artifacts.models import Artifact, LineageEdge
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.visibility import Visibility
-from apps.core.clock import utc
-from apps.core.units import US_PER_HOUR, US_PER_S
-from apps.dashboard.charts import Chart, power
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.charts import Chart
+from apps.dashboard.explain.citation import citation
 from apps.dashboard.explain.pricing import Pricing
 from apps.dashboard.figures import (
     EnergyAndEmissions,
@@ -24,7 +25,7 @@ from apps.dashboard.figures import (
     estimated,
     percent_quantity,
 )
-from apps.dashboard.formatting import duration, size
+from apps.dashboard.formatting import size
 from apps.dashboard.overview.energy_use import (
     Charge,
     DataTable,
@@ -35,8 +36,9 @@ from apps.dashboard.overview.energy_use import (
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
 from apps.dashboard.runs.run_rows import run_hours, took
+from apps.dashboard.runs.timeline import RunDevice, run_device, timeline
+from apps.energy.selectors import utilization_of_run
 from apps.ingest.archive_files import ArchiveProblem
-from apps.ingest.choices import EnergyQuality
 from apps.ingest.selectors import run_windows
 from apps.preflight.finding_selectors import finding_of_run
 from apps.preflight.models import DuplicateFinding
@@ -156,20 +158,6 @@ def _href(page: Page | None) -> str:
     return reverse(page.url_name, args=page.args) if page else ""
 
 
-MAX_CURVE_POINTS = 500
-GAP_US = 150 * US_PER_S  # more than two missed windows of a minute
-
-
-@dataclass(frozen=True)
-class RunDevice:
-    """A device of a run: quality of its energy, measured time, mean utilisation."""
-
-    name: str
-    quality: str
-    measured_time: str
-    utilisation: str
-
-
 @dataclass(frozen=True)
 class RunPage:
     """One run. ``archive_problem``: why its archived windows cannot be shown."""
@@ -195,55 +183,23 @@ class RunPage:
     artifacts: RunArtifacts
     command: str
     archive_problem: str
+    citation: str
+
+    @property
+    def chart_class(self) -> str:
+        """Return the class of the chart's height."""
+        drawing = self.chart.drawing if self.chart else None
+        return f"panels-{len(drawing.panels)}" if drawing else ""
 
 
-def _merged_points(windows: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
-    """Return at most MOST_POINTS (start, end, mJ), neighbours added up."""
-    step = -(-len(windows) // MAX_CURVE_POINTS)
-    points = []
-    for i in range(0, len(windows), step):
-        part = windows[i : i + step]
-        points.append(
-            (part[0]["start_us"], part[-1]["end_us"], sum(window["energy_mj"] for window in part))
-        )
-    return points
-
-
-def _curve(windows: list[dict[str, Any]], period: Period) -> tuple[list[str], list[float | None]]:
-    """Return times (lab's zone) and W of one device; a gap in the windows is a None."""
-    times: list[str] = []
-    watts: list[float | None] = []
-    last_end = 0
-
-    def at(time_us: int) -> str:
-        return utc(time_us).astimezone(period.zone).strftime("%Y-%m-%dT%H:%M:%S")
-
-    for start, end, energy_mj in _merged_points(windows):
-        if last_end and start - last_end > GAP_US:
-            times.append(at(last_end))
-            watts.append(None)
-        value = round(energy_mj / 1000 / ((end - start) / US_PER_S), 3)
-        times += [at(start), at(end)]
-        watts += [value, value]
-        last_end = end
-    return times, watts
-
-
-def _device(name: str, windows: list[dict[str, Any]]) -> RunDevice:
-    known_us = sum(window["end_us"] - window["start_us"] for window in windows)
-    worst = max(window["energy_quality"] for window in windows)
-    used = [
-        (w["util_mean_pm"], w["end_us"] - w["start_us"])
-        for w in windows
-        if w["util_mean_pm"] is not None
-    ]
-    weight = sum(length for _, length in used)
-    util = (
-        f"{sum(value * length for value, length in used) / weight / 10:.0f} %"
-        if weight
-        else "unknown"
-    )
-    return RunDevice(name, EnergyQuality(worst).name.lower(), duration(known_us), util)
+def _with_names(by_device: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the windows by the name of their device; equal names are numbered."""
+    named: dict[str, list[dict[str, Any]]] = {}
+    names = [windows[0]["device_name"] or device for device, windows in by_device.items()]
+    for place, (name, windows) in enumerate(zip(names, by_device.values(), strict=True)):
+        is_once = names.count(name) == 1
+        named[name if is_once else f"{name} #{names[: place + 1].count(name)}"] = windows
+    return named
 
 
 def _idle(lab: Lab, run: Run, query: FigureQuery) -> Quantity | None:
@@ -262,16 +218,16 @@ def _idle(lab: Lab, run: Run, query: FigureQuery) -> Quantity | None:
 
 
 def run_page(
-    *, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility, metric: str = ""
+    *, lab: Lab, run: Run, zone: Any, now: int, visibility: Visibility, metric: str, version: str
 ) -> RunPage:
-    """Return one run, with the curve of ``metric``."""
+    """Return one run, with the curve of ``metric`` ('': a default)."""
     by_device: dict[str, list[dict[str, Any]]] = {}
     try:
         windows, archive_problem = run_windows(lab, run.uuid), ""
     except ArchiveProblem as problem:
         windows, archive_problem = [], f"{problem.message} {problem.hint}"
     for window in windows:
-        by_device.setdefault(window["device_name"] or window["device"], []).append(window)
+        by_device.setdefault(window["device"], []).append(window)
     start, end = run_hours(run, now)
     all_windows = [window for windows in by_device.values() for window in windows]
     if all_windows:
@@ -289,8 +245,9 @@ def run_page(
     use_by_part, pricing, _ = priced_use(lab, query, period.time_group)
     use = merge_charges(use_by_part, "run")
     whole = use.whole
-    curves = [(name, *_curve(windows, period)) for name, windows in by_device.items()]
-    summary = f"Power of {run.name} over time, per device, in W. Gaps: no measurements."
+    utilization = utilization_of_run(lab, run.uuid)
+    facts = run_facts(run, metric)
+    figures = energy_and_emissions(query, whole)
     charge = Charge("run", "This run", "s1", "", "", query, whole)
     return RunPage(
         run=run,
@@ -298,7 +255,7 @@ def run_page(
         account=run.user.get_username() if run.user and visibility.of_person(run.user_id) else "",
         period=period,
         took=took(run, now),
-        figures=energy_and_emissions(query, whole),
+        figures=figures,
         cost=cost_quantity(lab, query, whole),
         energy_state=energy_states(lab, [run.uuid], {run.uuid} if use.parts else ())[run.uuid],
         pricing=pricing,
@@ -311,15 +268,33 @@ def run_page(
         ],
         idle=_idle(lab, run, query),
         idle_of=run.node.name if run.node else "",
-        devices=[_device(name, windows) for name, windows in by_device.items()],
-        chart=power(name="run-power", summary=summary, devices=curves) if curves else None,
+        devices=[
+            run_device(windows, utilization.get(device)) for device, windows in by_device.items()
+        ],
+        chart=timeline(
+            run_name=run.name,
+            by_device=_with_names(by_device),
+            metric=facts.of_curve,
+            points=facts.points,
+            period=period,
+        ),
         data_table=use_data_table(use, [charge], period, [None] * len(period.buckets()))
         if use.parts
         else None,
-        facts=run_facts(run, metric),
+        facts=facts,
         trackers=tracker_panels(run),
         finding=finding_of_run(run),
         artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),
         archive_problem=archive_problem,
+        citation=citation(
+            f"Run {run.name} ({run.uuid})",
+            query.replace(metric="emission_ug"),
+            period,
+            pricing,
+            None,
+            figures.emission,
+            "",
+            version,
+        ),
     )

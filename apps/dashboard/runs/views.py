@@ -32,6 +32,7 @@ from apps.dashboard.runs.run_rows import PERIOD, WHOLE_RUN, RunRow, figure_rows,
 from apps.dashboard.runs.runs_page import runs_by_id, runs_page, table_query
 from apps.dashboard.runs.saved_views import ALL_RUNS, default_query, saved_views
 from apps.runs.selectors import run_of
+from labcarbon import __version__
 
 CHUNK = 500
 
@@ -173,12 +174,14 @@ def run(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
         now=visitor.now,
         visibility=visibility,
         metric=request.GET.get("metric", ""),
+        version=__version__,
     )
     context = {
         "page": run_details,
         "holds": holds_on_subject(visitor.lab, visitor.now, run=record),
         "comments": record.comments.select_related("author").order_by("created_us", "pk"),
         "form": submitted,
+        "address": request.build_absolute_uri(request.path),
     }
     return render(
         request, "dashboard/runs/run.html", context, status=submitted.status if submitted else 200

@@ -17,6 +17,7 @@ from apps.energy import ledger_entries, selectors, signals, source_precedence
 from apps.energy.ledger_entries import EntryKey
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.energy.services.idle import enqueue_spread
+from apps.energy.services.utilization import record_utilization
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.ingest.choices import EnergyQuality, PlacementQuality, ShareQuality
@@ -83,6 +84,7 @@ def settle_chunk(*, node: Node, limit: int) -> tuple[int, bool]:
             keys, measured_hours = settle_hours(
                 device=devices[device_id], from_hour=from_hour, to_hour=to_hour
             )
+            record_utilization(device=devices[device_id], from_hour=from_hour, to_hour=to_hour)
             touched |= measured_hours
             for key in keys:
                 used[key.node_id].add(key.consumer_id)
