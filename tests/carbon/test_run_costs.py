@@ -5,19 +5,22 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.accounts.models import Lab
+from apps.carbon.choices import RollupKind
 from apps.carbon.figures.energy import Figure, figure
 from apps.carbon.figures.figure_query import COST, FigureQuery
 from apps.carbon.figures.run_table import RunTable, TableQuery, run_table
-from apps.carbon.models import RunCost
+from apps.carbon.models import RunCost, UseDay
 from apps.carbon.rollups import writer
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
@@ -249,3 +252,39 @@ def test_a_run_at_two_sites_has_both_currencies_and_no_sum_of_them() -> None:
     assert row.figure.without_price_mj == 3_600_000
     opened = lab.table(group=F("sweep"), group_sort="cost", open_groups=["a"])
     assert [row.apart for row in opened.rows if row.figure] == [{"CHF": 200_000}]
+
+
+def test_a_day_subtracts_what_it_added_even_if_its_price_was_deleted() -> None:
+    lab = Prices()
+    lab.price(1, 200_000_000, "CHF", -5)
+    lab.use(1, 4, 3_600_000)
+    lab.roll()
+    SitePrice.objects.all().delete()
+    writer.mark_stale(lab=lab.lab, what=RollupKind.USE, from_hour=H0, to_hour=H0 + 24)
+    for _ in range(2):
+        [row] = [row for row in lab.table().rows if row.figure]
+        assert row.figure is not None
+        assert (row.figure.cost_ucurrency, row.apart) == (0, {})
+        assert row.figure.without_price_mj == 3_600_000
+        lab.roll()
+    assert list(RunCost.objects.values_list("energy_mj", "cost_ucurrency")) == [(0, 0)]
+
+
+def test_the_migration_fills_the_costs_of_rolled_days() -> None:
+    lab = Prices()
+    lab.price(0, 300_000_000, "EUR", -5)
+    lab.price(1, 200_000_000, "CHF", -5)
+    for run in range(4):
+        lab.use(run, 3 + 20 * run, 3_600_000)
+    lab.roll()
+    before = set(RunCost.objects.values_list("currency", "run_uuid", "energy_mj", "cost_ucurrency"))
+    assert len(before) == 4
+    RunCost.objects.all().delete()
+    UseDay.objects.update(currency="")
+    migration = import_module("apps.carbon.migrations.0005_run_cost")
+    with connection.cursor() as cursor:
+        cursor.execute(migration.CURRENCIES)
+        cursor.execute(migration.FILL)
+    after = RunCost.objects.values_list("currency", "run_uuid", "energy_mj", "cost_ucurrency")
+    assert set(after) == before
+    lab.check()
