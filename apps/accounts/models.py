@@ -29,8 +29,9 @@ class Lab(models.Model):
     basis = models.CharField(max_length=16, choices=Basis, default=Basis.LIFECYCLE)
     profile = models.CharField(max_length=16, choices=Profile, default=Profile.GHG_PROTOCOL)
     person_view = models.CharField(max_length=16, choices=PersonView, default=PersonView.PI)
-    # Of costs. That of the first electricity price, "" without any.
+    # Of costs. Unless an admin chose it: that of the first electricity price, "" without any.
     currency = models.CharField(max_length=3, blank=True, default="")
+    is_currency_chosen = models.BooleanField(default=False)
     created_us = models.BigIntegerField()
     # The newest row of the audit log, so that cutting off its tail is seen.
     audit_sequence = models.BigIntegerField(default=0, editable=False)

@@ -154,7 +154,7 @@ class UseDay(models.Model):
     """Ledger of a daily rollup.
 
     Rows are by node, consumer, attribution, kind of use, quality, PUE, factor and price. The cost
-    is in the currency of the price, 0 without one.
+    is in ``currency``, that of the price: '' and 0 without one.
     """
 
     day = models.ForeignKey(
@@ -171,6 +171,7 @@ class UseDay(models.Model):
     factor_id = models.BigIntegerField(null=True)
     pue_ppm = models.BigIntegerField(null=True)
     price_id = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True, default="")
     energy_mj = models.BigIntegerField()
     facility_energy_mj = models.BigIntegerField()
     emission_ug = models.BigIntegerField()
@@ -203,6 +204,22 @@ class RunTotal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_uuid}: {self.energy_mj} mJ"
+
+
+class RunCost(models.Model):
+    """Sums of the use of a run with prices in one currency, beside its :class:`RunTotal`."""
+
+    pk = models.CompositePrimaryKey("lab_id", "currency", "run_uuid")
+    lab = models.ForeignKey(
+        Lab, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
+    currency = models.CharField(max_length=3)
+    run_uuid = models.UUIDField()
+    energy_mj = models.BigIntegerField()
+    cost_ucurrency = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.run_uuid}: {self.cost_ucurrency} millionths of {self.currency}"
 
 
 class MeterDay(models.Model):

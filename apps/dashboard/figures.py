@@ -240,11 +240,17 @@ def projected(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> P
 
 
 def estimated(
-    value: int, metric: str = "energy_mj", unit: Unit | None = None, *, at_least: bool = False
+    value: int,
+    metric: str = "energy_mj",
+    unit: Unit | None = None,
+    *,
+    at_least: bool = False,
+    currency: str = "",
 ) -> Projected:
     """Return an amount computed on the same page, which also shows its parts."""
-    unit = unit or unit_for(metric, [value])
-    return Projected(format_value(value, unit), unit.name, exact(value, metric), "", at_least)
+    unit = unit or unit_for(metric, [value], currency=currency)
+    text = exact(value, metric, currency)
+    return Projected(format_value(value, unit), unit.name, text, "", at_least)
 
 
 @dataclass(frozen=True)

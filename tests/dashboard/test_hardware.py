@@ -156,6 +156,23 @@ def test_a_project_bears_what_its_kinds_add_up_to(filled: SmallLab, owner: Clien
         assert_each_figure_explains_itself(owner, page)
 
 
+@pytest.mark.parametrize("kg", [1, 3, 40, 4000, 90_000])
+def test_the_kinds_of_a_project_and_their_total_have_one_unit(
+    lab: SmallLab, owner: Client, kg: int
+) -> None:
+    use(lab)
+    bought(lab, kg=kg, device=lab.node.devices.get(key=gpu()), now=NOW)
+    use_all_job(str(lab.lab.pk))
+    page = text_of(owner.get(f"/projects/demo/?{PERIOD}"))
+    table = page.partition("data-kinds")[2].partition("</table>")[0]
+    head, body = table.split("<tbody>")
+    assert re.findall(r'class="u">([^<]+)</span>', head)
+    assert 'class="u"' not in body  # no unit of their own
+    texts = re.findall(r'<a class="figure"[^>]*>([^<]+)</a>', body)
+    assert len(texts) >= 2
+    assert texts[-1] == texts[0]  # the total of one reason has the text of its only part
+
+
 def test_the_chart_has_a_table_that_adds_up(filled: SmallLab, owner: Client) -> None:
     assert "Hardware by project" in text_of(owner.get(HOME))
     address = HOME.replace("/?", "/overview/hardware/?")

@@ -58,7 +58,7 @@ _SUBJECTS = {
 }
 KEYS = (
     "node_id, consumer_id, project_id, person_id, os_user, program, kind, energy_quality, "
-    "factor_id, pue_ppm, price_id"
+    "factor_id, pue_ppm, price_id, currency"
 )
 SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries")
 USE_SUMS = (*SUMS, "cost_ucurrency")  # the cost is by price, so devices have none
@@ -104,6 +104,7 @@ def use_sql(span: str, first: str) -> str:
         f"SELECT {first}, e.node_id, e.consumer_id, {PROJECT} AS project_id, t.person_id, "
         "COALESCE(t.os_user, '') AS os_user, COALESCE(t.program, '') AS program, "
         f"{KIND} AS kind, e.energy_quality, f.id AS factor_id, a.pue_ppm, pr.id AS price_id, "
+        "COALESCE(pr.currency, '') AS currency, "
         f"{columns}, CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS "
         "without_factor_mj, 1 AS entries "
         f"FROM {span} g CROSS JOIN energy_ledgerentry e {CHARGED} "

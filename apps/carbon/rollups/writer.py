@@ -240,3 +240,16 @@ def _add_to_run_totals(lab: Lab, day_ids: Sequence[int], *, sign: int) -> None:
                 f"ON CONFLICT (lab_id, run_uuid) DO UPDATE SET {changes}",
                 [lab.pk],
             )
+            cursor.execute(
+                "INSERT INTO carbon_runcost "
+                "(lab_id, currency, run_uuid, energy_mj, cost_ucurrency) "
+                f"SELECT c.lab_id, u.currency, c.run_uuid, SUM(u.energy_mj) * {int(sign)}, "
+                f"SUM(u.cost_ucurrency) * {int(sign)} FROM carbon_useday u "
+                "JOIN ingest_consumer c ON c.id = u.consumer_id WHERE "
+                f"u.day_id IN ({ids}) AND c.lab_id = %s AND c.run_uuid IS NOT NULL "
+                "AND u.currency <> '' GROUP BY c.lab_id, u.currency, c.run_uuid "
+                "ON CONFLICT (lab_id, currency, run_uuid) DO UPDATE SET "
+                "energy_mj = carbon_runcost.energy_mj + excluded.energy_mj, "
+                "cost_ucurrency = carbon_runcost.cost_ucurrency + excluded.cost_ucurrency",
+                [lab.pk],
+            )

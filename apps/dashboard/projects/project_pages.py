@@ -1,6 +1,6 @@
 """Page objects: the list of projects, whose rows sum to the lab, and one project."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.urls import reverse
@@ -8,7 +8,7 @@ from django.urls import reverse
 from apps.accounts.models import Lab, Project
 from apps.attribution.precedence import user_and_program
 from apps.carbon.figures.energy import Figure, figures_by
-from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.figure_query import ALLOCATION, FigureQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.charts import Chart
 from apps.dashboard.explain.pricing import Pricing
@@ -22,6 +22,7 @@ from apps.dashboard.figures import (
     percent_quantity,
     total,
 )
+from apps.dashboard.formatting import format_value, unit_for
 from apps.dashboard.overview.energy_use import (
     Charge,
     DataTable,
@@ -158,6 +159,7 @@ class ProjectPage:
     people: list[PersonUse]
     hardware: Hardware | None
     kinds: list[tuple[str, Quantity]]
+    kinds_total: Quantity | None
 
 
 def project_use(
@@ -213,7 +215,16 @@ def project_page(
         people=_people(lab, query, units, visibility),
         hardware=hardware,
         kinds=by_kind(lab, query, now) if hardware else [],
+        kinds_total=_in_column(hardware.headline.hardware) if hardware else None,
     )
+
+
+def _in_column(whole: Quantity | None) -> Quantity | None:
+    """Return a total of embodied carbon in the unit of its parts."""
+    if whole is None:
+        return None
+    unit = unit_for(ALLOCATION, [whole.value], column=True)
+    return replace(whole, number=format_value(whole.value, unit), unit=unit.name)
 
 
 def _lines(

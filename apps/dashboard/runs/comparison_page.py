@@ -135,6 +135,10 @@ def compare_rows(rows: Sequence[RunRow]) -> Iterator[list[object]]:
     yield ["figure", "energy_mj", "", *(row.energy_mj for row in rows)]
     yield ["figure", "energy_state", "", *(row.energy_state.value for row in rows)]
     yield ["figure", "emission_ug_co2e", "", *(row.emission_ug for row in rows)]
+    yield ["figure", "currency", "", *(row.cost and row.cost.query.currency for row in rows)]
+    yield ["figure", "cost_ucurrency", "", *(row.cost_ucurrency for row in rows)]
+    yield ["figure", "without_price_mj", "", *(row.without_price_mj for row in rows)]
+    yield ["figure", "other_costs_ucurrency", "", *(row.apart_text for row in rows)]
     for metric in _metrics(runs):
         yield ["metric", metric.name, "", *metric.cells]
     for entry in compared(runs):

@@ -3,12 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from django.db.models import Value
+
 from apps.accounts.models import Lab
-from apps.carbon.figures.energy import Figure, figures_of_runs
-from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
-from apps.carbon.figures.run_table import hours_of_runs
+from apps.carbon.figures.figure_query import COST, FigureQuery, hours_of_us
+from apps.carbon.figures.run_table import ENERGY, TableQuery, TableRow, hours_of_runs, run_table
 from apps.carbon.figures.visibility import Visibility
-from apps.dashboard.figures import EnergyAndEmissions, Units, column_units, energy_and_emissions
+from apps.dashboard.figures import (
+    EnergyAndEmissions,
+    Quantity,
+    Units,
+    amount_quantity,
+    column_units,
+    cost_quantity,
+    energy_and_emissions,
+)
 from apps.dashboard.formatting import duration
 from apps.dashboard.runs.run_filters import Clip
 from apps.runs.choices import EnergyState
@@ -56,8 +65,9 @@ def _metric(last: dict[tuple[int, str], float | None], run_id: int, name: str) -
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run in a list. ``figures`` None: see ``energy_state``. ``told``: parameters of its
-    fingerprint, if the list shows the model.
+    """A run in a list. ``figures`` None: see ``energy_state``. ``cost`` None: the lab has no
+    currency. ``apart``: costs in other currencies. ``told``: parameters of its fingerprint, if the
+    list shows the model.
     """
 
     run: Run
@@ -66,6 +76,9 @@ class RunRow:
     figures: EnergyAndEmissions | None
     energy_state: EnergyState
     cells: list[str] = field(default_factory=list)
+    cost: Quantity | None = None
+    apart: list[Quantity] = field(default_factory=list)
+    without_price_mj: int | None = None
     told: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -89,6 +102,16 @@ class RunRow:
             return None
         return self.figures.emission.value
 
+    @property
+    def cost_ucurrency(self) -> int | None:
+        """The cost of the energy with a price in the lab's currency, None without any."""
+        return None if self.cost is None or self.cost.missing else self.cost.value
+
+    @property
+    def apart_text(self) -> str:
+        """Return the costs in other currencies, in millionths: 'CHF 400; USD 12'."""
+        return "; ".join(f"{cost.query.currency} {cost.value}" for cost in self.apart)
+
 
 def run_hours(run: Run, now: int) -> tuple[int, int]:
     """Return the hours in which a run can have energy: from its start to its end (or now), plus
@@ -101,16 +124,16 @@ def run_hours(run: Run, now: int) -> tuple[int, int]:
 def run_rows(
     lab: Lab, runs: list[Run], now: int, visibility: Visibility
 ) -> tuple[list[RunRow], Units]:
-    """Return runs with the figures of the whole run. Five queries."""
-    figures = figures_of_runs(lab, [run.uuid for run in runs])
-    by_id = {run.pk: figures.get(run.uuid) for run in runs}
-    return figure_rows(lab, runs, by_id, now, visibility)
+    """Return runs with the figures of the whole run. Four queries."""
+    listed = Run.objects.filter(lab=lab, pk__in=[run.pk for run in runs])
+    table = run_table(lab, listed, TableQuery(sort=ENERGY, duration=Value(0)))
+    return figure_rows(lab, runs, {row.run_id: row for row in table.rows}, now, visibility)
 
 
 def figure_rows(
     lab: Lab,
     runs: Sequence[Run],
-    figures: Mapping[int, Figure | None],
+    table_rows: Mapping[int, TableRow],
     now: int,
     visibility: Visibility,
     columns: Sequence[str] = (),
@@ -122,23 +145,42 @@ def figure_rows(
     """Return runs with their figures of the table, by pk. At most two queries for figures and
     their hours, two for columns, one for models.
     """
-    measured = [run.uuid for run in runs if figures.get(run.pk)]
+    figures = {pk: row.figure for pk, row in table_rows.items() if row.figure}
+    measured = [run.uuid for run in runs if run.pk in figures]
     hours = hours_of_runs(lab, measured)
-    units = units or column_units(figure for figure in figures.values() if figure)
+    units = units or column_units(figures.values())
     states = energy_states(lab, [run.uuid for run in runs], set(measured))
     cells = column_cells(runs, columns)
     prints = fingerprints_of(runs) if with_model else {}
     rows = []
     for run in runs:
-        figure, pair = figures.get(run.pk), None
+        figure, pair, cost, apart = figures.get(run.pk), None, None, []
         if figure:
             start, end = hours[run.uuid]
             start, end = clip.within(start, end) if clip else (start, end)
             query = FigureQuery("energy_mj", start, end, "run", str(run.uuid), basis=lab.basis)
             pair = energy_and_emissions(query, figure, units)
+            cost = cost_quantity(lab, query, figure)
+            apart = [
+                amount_quantity(query.replace(metric=COST, currency=currency), amount)
+                for currency, amount in sorted(table_rows[run.pk].apart.items())
+            ]
         who, state = visibility.user_of(run), states[run.uuid]
         told = prints[run.pk].told if run.pk in prints else {}
-        rows.append(RunRow(run, who, took(run, now), pair, state, cells.get(run.pk, []), told))
+        rows.append(
+            RunRow(
+                run=run,
+                who=who,
+                took=took(run, now),
+                figures=pair,
+                energy_state=state,
+                cells=cells.get(run.pk, []),
+                cost=cost,
+                apart=apart,
+                without_price_mj=figure.without_price_mj if figure else None,
+                told=told,
+            )
+        )
     return rows, units
 
 

@@ -9,9 +9,10 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from apps.accounts.models import Lab, User
-from apps.carbon.figures.figure_query import MOST_RUNS, FigureQuery
+from apps.carbon.figures.figure_query import COST, MOST_RUNS, FigureQuery
 from apps.carbon.figures.run_table import (
     ALL_HOURS,
+    ENERGY,
     FIGURE_SORTS,
     RunTable,
     TableQuery,
@@ -24,8 +25,10 @@ from apps.core.errors import InvalidInput
 from apps.dashboard.figures import (
     EnergyAndEmissions,
     Projected,
+    Quantity,
     Units,
     column_units,
+    cost_quantity,
     energy_and_emissions,
     estimated,
 )
@@ -80,7 +83,8 @@ class Column:
 @dataclass(frozen=True)
 class Sums:
     """Sums of runs for the totals row or a group. ``figures``: with their explanation, if the
-    runs are few enough for one query; else None. ``energy`` and ``emission`` None: unknown.
+    runs are few enough for one query; else None. ``energy``, ``emission`` and ``cost`` None:
+    unknown. ``apart``: costs in other currencies.
     """
 
     runs: int
@@ -88,9 +92,13 @@ class Sums:
     duration: str
     energy_mj: int
     emission_ug: int
+    cost_ucurrency: int
     energy: Projected | None
     emission: Projected | None
+    cost: Projected | None
+    apart: list[Projected]
     figures: EnergyAndEmissions | None = None
+    explained_cost: Quantity | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +200,7 @@ def _read_table(
             "group": group_expression(view.group, visibility),
             "group_sort": view.sort_name
             if view.sort_name in (*FIGURE_SORTS, "duration")
-            else FIGURE_SORTS[0],
+            else ENERGY,
             "open_groups": view.open_groups,
             "group_rows": GROUP_ROWS,
         }
@@ -217,16 +225,16 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         lab, runs, view, clip, number, now, visibility, with_sums=bool(params.get("sums"))
     )
     is_more = len(table.groups if view.group else table.rows) > PAGE_ROWS
-    figures = {row.run_id: row.figure for row in table.rows[: None if view.group else PAGE_ROWS]}
-    page_runs = runs_by_id(figures)
+    listed = {row.run_id: row for row in table.rows[: None if view.group else PAGE_ROWS]}
+    page_runs = runs_by_id(listed)
     units = column_units(
         [sums.figure for sums in table.groups.values()]
         if view.group
-        else [figure for figure in figures.values() if figure]
+        else [row.figure for row in listed.values() if row.figure]
     )
     is_model_shown = "model" in view.show
     rows, _ = figure_rows(
-        lab, page_runs, figures, now, visibility, names, clip, units, with_model=is_model_shown
+        lab, page_runs, listed, now, visibility, names, clip, units, with_model=is_model_shown
     )
     address = _Address(filters, view)
     query = urlencode(view_query(filters, view))
@@ -239,7 +247,7 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         units=units,
         filters=filters,
         view=view,
-        columns=[_column(TABLE_COLUMNS[name], units, address) for name in view.show],
+        columns=[_column(TABLE_COLUMNS[name], units, address, lab.currency) for name in view.show],
         choices=[(column, column.name in view.show) for column in TABLE_COLUMNS.values()],
         name_sort=address.sort("name"),
         cells=_cell_heads(names, page_runs, address),
@@ -293,8 +301,10 @@ class _Address:
         return replace(self.view, **changes)  # type: ignore[arg-type]
 
 
-def _column(column: TableColumn, units: Units, address: _Address) -> Column:
-    unit = {"energy": units.energy.name, "emission": units.emission.name}.get(column.name, "")
+def _column(column: TableColumn, units: Units, address: _Address, currency: str) -> Column:
+    unit = {
+        "energy": units.energy.name, "emission": units.emission.name, "cost": currency,
+    }.get(column.name, "")  # fmt: skip
     return Column(column, address.sort(column.sort) if column.sort else None, unit)
 
 
@@ -312,8 +322,11 @@ def _cell_heads(
     ]
 
 
-def _sums(sums: TableSums, units: Units) -> Sums:
+def _sums(lab: Lab, sums: TableSums, units: Units) -> Sums:
     figure = sums.figure
+    is_cost_known = sums.measured and (
+        not figure.energy_mj or figure.without_price_mj != figure.energy_mj
+    )
     is_emission_known = sums.measured and (figure.emission_ug or not figure.without_factor_mj)
     return Sums(
         runs=sums.runs,
@@ -321,6 +334,7 @@ def _sums(sums: TableSums, units: Units) -> Sums:
         duration=duration(sums.duration_us),
         energy_mj=figure.energy_mj,
         emission_ug=figure.emission_ug,
+        cost_ucurrency=figure.cost_ucurrency,
         energy=estimated(figure.energy_mj, "energy_mj", units.energy) if sums.measured else None,
         emission=estimated(
             figure.emission_ug,
@@ -330,7 +344,15 @@ def _sums(sums: TableSums, units: Units) -> Sums:
         )
         if is_emission_known
         else None,
+        cost=_cost(figure.cost_ucurrency, lab.currency, at_least=bool(figure.without_price_mj))
+        if lab.currency and is_cost_known
+        else None,
+        apart=[_cost(amount, currency) for currency, amount in sorted(sums.apart.items())],
     )
+
+
+def _cost(value: int, currency: str, *, at_least: bool = False) -> Projected:
+    return estimated(value, COST, at_least=at_least, currency=currency)
 
 
 def _total(
@@ -341,7 +363,7 @@ def _total(
     """
     if table.total is None:
         return None
-    sums = _sums(table.total, units)
+    sums = _sums(lab, table.total, units)
     measured = [row for row in rows if row.figures]
     if not is_whole or not 0 < len(measured) <= MOST_RUNS:
         return sums
@@ -354,7 +376,11 @@ def _total(
         ",".join(str(row.run.uuid) for row in measured),
         basis=lab.basis,
     )
-    return replace(sums, figures=energy_and_emissions(query, table.total.figure, units))
+    return replace(
+        sums,
+        figures=energy_and_emissions(query, table.total.figure, units),
+        explained_cost=cost_quantity(lab, query, table.total.figure),
+    )
 
 
 def _groups(
@@ -371,7 +397,7 @@ def _groups(
             Group(
                 key=key,
                 label=label,
-                sums=_sums(sums, units),
+                sums=_sums(lab, sums, units),
                 is_open=key in opened,
                 toggle=address.toggle(key),
                 listing=address.ungrouped(**filter_value) if filter_value else "",

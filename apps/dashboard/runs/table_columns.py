@@ -18,8 +18,6 @@ class TableColumn:
     on_phone: bool = False
 
 
-# A column of the cost belongs after the emissions: name "cost", figures of the metric
-# cost_ucurrency, a sum in TableSums (apps/carbon/figures/run_table.py), a sort in table_sorts.py.
 TABLE_COLUMNS = {
     column.name: column
     for column in (
@@ -38,6 +36,7 @@ TABLE_COLUMNS = {
         TableColumn(
             "emission", "Emissions", "emission", is_number=True, is_default=True, on_phone=True
         ),
+        TableColumn("cost", "Cost", "cost", is_number=True),
     )
 }
 SHOWN_BY_DEFAULT = tuple(name for name, column in TABLE_COLUMNS.items() if column.is_default)

@@ -17,7 +17,7 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Greatest, NullIf
 
-from apps.carbon.figures.run_table import EMISSION, ENERGY
+from apps.carbon.figures.run_table import FIGURE_SORTS
 from apps.carbon.figures.visibility import Visibility
 from apps.runs.choices import RunState
 from apps.runs.models import Metric
@@ -26,7 +26,7 @@ DEFAULT_SORT = "-started"
 METRIC_SORT = "metric:"
 SORTS = (
     "name", "project", "state", "user", "node", "sweep", "model", "intent", "started", "ended",
-    "duration", ENERGY, EMISSION,
+    "duration", *FIGURE_SORTS,
 )  # fmt: skip
 GROUPS = {"project": "Project", "person": "Person", "sweep": "Sweep", "model": "Model"}
 HIDDEN_PERSON = "~hidden"  # group of all persons that the visitor may not see
@@ -50,10 +50,10 @@ def duration_us(now: int) -> Expression:
 
 
 def sort_expression(name: str, now: int, visibility: Visibility) -> str | Expression | F | Subquery:
-    """Return the key of a sort order; null is unknown. ENERGY and EMISSION are keys of the table
+    """Return the key of a sort order; null is unknown. FIGURE_SORTS are keys of the table
     itself.
     """
-    if name in (ENERGY, EMISSION):
+    if name in FIGURE_SORTS:
         return name
     if name.startswith(METRIC_SORT):
         metric = Metric.objects.filter(run=OuterRef("pk"), name=name.removeprefix(METRIC_SORT))

@@ -81,6 +81,10 @@ def _line(row: RunRow, clip: Clip | None) -> tuple[Any, ...]:
         None if energy is None else energy / MJ_PER_KWH,
         emission,
         None if emission is None else emission / UG_PER_KG,
+        row.cost.query.currency if row.cost else None,
+        row.cost_ucurrency,
+        row.without_price_mj,
+        row.apart_text,
         PERIOD if clip else WHOLE_RUN,
         *(None if hour is None else iso_hour(hour) for hour in hours),
         row.energy_state.value,
@@ -89,7 +93,9 @@ def _line(row: RunRow, clip: Clip | None) -> tuple[Any, ...]:
 
 @page()
 def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download the filtered runs. An empty value: see ``energy_state``, or no factor.
+    """Download the filtered runs. An empty value: see ``energy_state``, or no factor, or
+    no price. ``cost_ucurrency`` is the cost in ``currency``, without the energy
+    ``without_price_mj``; ``other_costs_ucurrency`` has costs in other currencies.
     ``energy_of`` is ``run`` for the energy of the whole run, or ``period`` for that within the
     hours beside it.
     """
@@ -104,10 +110,10 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         table_rows = run_table(visitor.lab, filtered_runs, query).rows
         for start in range(0, len(table_rows), CHUNK):
             part = table_rows[start : start + CHUNK]
-            figures = {row.run_id: row.figure for row in part}
-            listed = runs_by_id(figures)
+            by_id = {row.run_id: row for row in part}
+            listed = runs_by_id(by_id)
             for row in figure_rows(
-                visitor.lab, listed, figures, visitor.now, visibility, columns, clip
+                visitor.lab, listed, by_id, visitor.now, visibility, columns, clip
             )[0]:
                 yield (*_line(row, clip), *row.cells)
 
@@ -125,6 +131,10 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "energy_kwh",
         "emission_ug_co2e",
         "emission_kg_co2e",
+        "currency",
+        "cost_ucurrency",
+        "without_price_mj",
+        "other_costs_ucurrency",
         "energy_of",
         "period_from_utc",
         "period_to_utc",

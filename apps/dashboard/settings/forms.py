@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.db import transaction
 
 from apps.accounts.choices import SCOPES_OF_ROLE, PersonView, Profile, Scope, TokenKind
 from apps.accounts.services.labs import change_lab
@@ -10,7 +11,10 @@ from apps.accounts.services.tokens import create_token
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import ADMINS, ALL_ROLES
 from apps.dashboard.forms import PageForm, TextField
+from apps.fleet.choices import CURRENCIES
+from apps.fleet.services import choose_currency
 
+FIRST_PRICE = "first_price"  # choice of a currency
 DAY_US = 24 * US_PER_HOUR
 LIFETIMES = (("", "Never"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year"))
 
@@ -113,14 +117,33 @@ class LabForm(PageForm):
         widget=forms.RadioSelect,
         help_text="Assigns activities to scopes. Energy and totals do not change.",
     )
+    currency = forms.ChoiceField(
+        label="Currency of costs",
+        required=False,
+        help_text=(
+            "Costs are summed in this currency. No amount is converted: each electricity price "
+            "keeps its own currency. The cost of energy with a price in another currency is shown "
+            "apart, and is not in the sums."
+        ),
+        error_messages={
+            "invalid_choice": "“%(value)s” is not a currency (ISO 4217). Choose from the list."
+        },
+    )
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        slug = self.visitor.lab.slug
+        lab = self.visitor.lab
+        first = "" if lab.is_currency_chosen or not lab.currency else f": {lab.currency}"
+        self.fields["currency"].choices = [  # type: ignore[attr-defined]
+            (FIRST_PRICE, f"That of the first electricity price{first}"),
+            *((code, code) for code in sorted(CURRENCIES)),
+        ]
+        slug = lab.slug
         self.fields[
             "lab"
         ].help_text = f"The short name in downloads and commands does not change: {slug}"
 
+    @transaction.atomic
     def save(self) -> str:
         values = self.cleaned_data
         changed = change_lab(
@@ -132,4 +155,10 @@ class LabForm(PageForm):
             profile=values["profile"],
             now=self.visitor.now,
         )
-        return "Settings saved." if changed else "Settings unchanged."
+        is_currency_changed = bool(values["currency"]) and choose_currency(
+            lab=self.visitor.lab,
+            currency="" if values["currency"] == FIRST_PRICE else values["currency"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        return "Settings saved." if changed or is_currency_changed else "Settings unchanged."

@@ -21,7 +21,7 @@ from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable, parse_record_number
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, page
-from apps.dashboard.settings.forms import LabForm, TokenForm
+from apps.dashboard.settings.forms import FIRST_PRICE, LabForm, TokenForm
 from apps.dashboard.settings.settings_pages import audit_page, tokens_page
 
 
@@ -56,6 +56,7 @@ def lab(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         "time_zone": lab.time_zone,
         "person_view": lab.person_view,
         "profile": lab.profile,
+        "currency": lab.currency if lab.is_currency_chosen else FIRST_PRICE,
     }
     form = LabForm.from_request(request, visitor, initial=initial)
     if form.is_bound and form.submit():

@@ -1,5 +1,6 @@
 """Writes of fleet: sites and their dated facts, placements of nodes, enrolment, node overhead."""
 
+from apps.fleet.services.currency import check_currency, choose_currency
 from apps.fleet.services.dated_facts import enqueue_site_updates
 from apps.fleet.services.fleet_tokens import (
     MAX_USES,
@@ -26,7 +27,6 @@ from apps.fleet.services.nodes import (
 )
 from apps.fleet.services.retirement import restore_node, retire_node
 from apps.fleet.services.sites import (
-    check_currency,
     correct_pue,
     correct_zone,
     create_site,
@@ -45,6 +45,7 @@ __all__ = [
     "allow_known_node",
     "approve_node",
     "check_currency",
+    "choose_currency",
     "correct_place",
     "correct_pue",
     "correct_zone",

@@ -10,9 +10,9 @@ from apps.accounts.choices import Act
 from apps.accounts.models import Lab, OneTimeCode, User
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import PPM
-from apps.fleet.choices import CURRENCIES, DEFAULT_PUE_PPM, Control, SiteKind
+from apps.fleet.choices import DEFAULT_PUE_PPM, Control, SiteKind
 from apps.fleet.models import ACTIVE, Site, SitePrice, SitePue, SiteZone
-from apps.fleet.selectors import active_prices
+from apps.fleet.services.currency import check_currency, replace_unused_currency
 from apps.fleet.services.dated_facts import (
     enqueue_site_updates,
     record_audit,
@@ -230,16 +230,6 @@ def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, no
     )
 
 
-def check_currency(currency: str) -> None:
-    """Raise InvalidInput unless ``currency`` is a currency in capital letters."""
-    if currency not in CURRENCIES:
-        raise InvalidInput(
-            f"Unknown currency {currency[:20]!r}.",
-            field="currency",
-            hint="Enter three letters, e.g. EUR.",
-        )
-
-
 @transaction.atomic
 def set_price(
     *, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int, by: User | None, now: int
@@ -285,9 +275,7 @@ def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None,
         )
     withdraw(facts.filter(pk=fact.pk), by, now)
     if isinstance(fact, SitePrice):
-        left = list(active_prices(site.lab).order_by("pk").values_list("currency", flat=True))
-        lab = Lab.objects.filter(pk=site.lab_id)
-        lab.exclude(currency__in=left).update(currency=left[0] if left else "")
+        replace_unused_currency(site.lab)
     enqueue_site_updates(site.lab)
     record_audit(
         site.lab,
