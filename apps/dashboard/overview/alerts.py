@@ -122,11 +122,11 @@ def _node_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
 
 
 def _start_problem_alert(node: NodeStatus, now: int) -> Alert:
-    since_us = node.start_problem_us or now
+    period = duration(max(0, now - (node.start_problem_us or now)))
     return Alert(
         f"The collector of {node.name} does not measure",
-        f"For {duration(max(0, now - since_us))}: {node.start_problem} Energy since the last "
-        "upload is unknown. Correct this on the node, start the collector again, and check it with",
+        f"For {period}: {node.start_problem.rstrip('.')}. Energy since the last upload is unknown. "
+        "Correct this on the node, start the collector again, and check it with",
         f"{reverse('node', args=[node.uuid])}#start-problem",
         "Show node",
         "start-problem",
