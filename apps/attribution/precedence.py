@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from apps.core.units import END_HOUR
+from apps.ingest.window_rules import without_system_mark
 from apps.runs.choices import AttributionSource
 
 
@@ -240,9 +241,9 @@ def differences(
 
 def user_and_program(key: str) -> tuple[str, str]:
     """Return user and program of a ``proc:<user>/<comm>`` or ``container:<user>/<id>`` consumer,
-    else ('', '').
+    else ('', ''). Without the mark of a system process.
     """
-    kind, _, rest = key.partition(":")
+    kind, _, rest = without_system_mark(key).partition(":")
     user, slash, program = rest.partition("/")
     if not slash or kind not in {"proc", "container"}:
         return "", ""

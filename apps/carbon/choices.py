@@ -11,9 +11,12 @@ class RollupKind(models.TextChoices):
 
 
 class UseKind(models.TextChoices):
-    """Kind of use. ``idle_share`` is the part of idle energy that is charged to a project."""
+    """Kind of use. ``idle_share`` is the part of idle energy that is charged to a project.
+    ``system`` is use by the machine's own processes that no project is charged for.
+    """
 
     USED = "used", "Used"
     IDLE = "idle", "Idle"
     IDLE_SHARE = "idle_share", "Idle, charged to projects"
     OVERHEAD = "overhead", "Node overhead"
+    SYSTEM = "system", "System processes"

@@ -36,7 +36,7 @@ _DESCRIPTIONS = {
     "use": "only what one consumer used, such as job:hpc/17",
     "consumer": "only energy without a user (idle), a project's share of it "
     "(idle_share), of node overhead "
-    "(overhead), "
+    "(overhead), of system processes without a project (system), "
     "or of no known project (unattributed); of hardware: used, idle, idle_share, unmeasured, "
     "held, lent, end_of_life, "
     "written_off, unattributed",

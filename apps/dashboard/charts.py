@@ -27,6 +27,7 @@ SERIES = {
     "s6": "#6a51a3",
     "s-idle": "#e69f00",
     "s-overhead": "#a8ada9",
+    "s-system": "#6f7f8c",
     "s-unattributed": "rgba(0,0,0,0)",
     "s-more": "#7fb3aa",
     "s-held": "#b0aa9a",

@@ -127,6 +127,8 @@ class Node(models.Model):
 
     ``hostname``: as the collector reports it. ``display_name``: given by a person, '' for none.
     ``retired_us``: since when the node is not used any more; its history stays.
+    ``start_problem``: why its collector does not measure, '' after an upload; ``start_problem_us``:
+    when that was first reported.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="nodes")
@@ -141,6 +143,8 @@ class Node(models.Model):
     last_push_us = models.BigIntegerField(null=True, blank=True)
     skew_us = models.BigIntegerField(null=True, blank=True)
     health = models.JSONField(default=dict, blank=True)
+    start_problem = models.CharField(max_length=300, blank=True, default="")
+    start_problem_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [

@@ -73,6 +73,8 @@ class NodeStatus:
     static_power_mw: int | None
     virtual: bool
     health: Any
+    start_problem: str
+    start_problem_us: int | None
 
     @property
     def name(self) -> str:

@@ -8,16 +8,19 @@ from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.throttling import SimpleRateThrottle
 from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.permissions import caller, require
+from apps.core.api import StrictSerializer
 from apps.core.clock import now_us
 from apps.core.erasure.names import erased_names
 from apps.core.errors import Forbidden
 from apps.core.request_body import BatchParser
 from apps.fleet.models import Node
 from apps.fleet.selectors import node_of
+from apps.fleet.services import record_start_problem
 from apps.fleet.services.retirement import retired_error
 from apps.ingest.parsing import parse_batch
 from apps.ingest.selectors import last_batch_us
@@ -35,6 +38,52 @@ def own_node(who: Caller) -> Node:
     if node.retired_us is not None:  # a process that has not noticed yet that the token ended
         raise retired_error(node)
     return node
+
+
+class ProblemThrottle(SimpleRateThrottle):
+    """Twelve reports per minute and node: a service manager restarts a collector every few
+    seconds.
+    """
+
+    scope = "start_problems"
+    rate = "12/min"
+
+    def get_cache_key(self, request: Request, view: APIView) -> str:
+        return f"start_problems:{caller(request).node_uuid}"
+
+
+class ProblemBody(StrictSerializer):
+    message = serializers.CharField(max_length=300, help_text="why the collector does not measure")
+
+    def validate_message(self, message: str) -> str:
+        return " ".join(message.split())
+
+
+class NodeProblemView(APIView):
+    permission_classes = (require("ingest:write"),)
+    throttle_classes = (ProblemThrottle,)
+
+    @extend_schema(
+        request=ProblemBody,
+        responses=inline_serializer(
+            "NodeProblem",
+            {
+                "since": serializers.IntegerField(
+                    help_text="when this problem was first reported, µs since 1970 UTC"
+                )
+            },
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        """Record why the collector of the token's node does not measure, until its next upload."""
+        node = own_node(caller(request))
+        body = ProblemBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        message = body.validated_data["message"]
+        if node.lab.has_erased_names:
+            message = erased_names(node.lab_id).text(message)[:300]
+        since_us = record_start_problem(node=node, message=message, now=now_us())
+        return Response({"since": since_us})
 
 
 class IngestView(APIView):

@@ -6,6 +6,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from labcarbon_collect.lc1.consumers import SYSTEM_MARK, is_system
+
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX, US_PER_S
 from apps.ingest.choices import (
@@ -142,7 +144,10 @@ _KINDS = frozenset(("run", "job", "pod", "container", "proc"))
 
 @lru_cache(maxsize=65_536)  # a batch repeats few consumers and epochs many times
 def consumer_kind(key: str) -> str | None:
-    """Return the kind of a consumer key, None for one that a collector has no right to upload."""
+    """Return the kind of a consumer key, None for one that a collector has no right to upload.
+
+    A program of a system account is ``system``.
+    """
     if key in ("idle", "unknown"):
         return key
     kind, _, rest = key.partition(":")
@@ -150,7 +155,12 @@ def consumer_kind(key: str) -> str | None:
         return None
     if kind == "run" and run_of(key) is None:
         return None
-    return kind
+    return "system" if is_system(key) else kind
+
+
+def without_system_mark(key: str) -> str:
+    """Return a consumer key without the mark of a system process."""
+    return key.removesuffix(SYSTEM_MARK) if is_system(key) else key
 
 
 def run_of(key: str) -> UUID | None:

@@ -114,6 +114,17 @@ def interval_s(text: str) -> int:
     return value
 
 
+def daemon_interval_s(environ: Mapping[str, str]) -> int:
+    """Return the window length of the daemon by its setting. Raises ConfigurationError."""
+    text = environ.get("LABCARBON_INTERVAL_S") or str(DEFAULT_INTERVAL_S)
+    try:
+        return interval_s(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"LABCARBON_INTERVAL_S is {text!r}: set {MIN_INTERVAL_S} to {MAX_INTERVAL_S} (seconds)"
+        ) from error
+
+
 def spool_max_bytes(environ: Mapping[str, str]) -> int:
     """Return the maximum size of the spool. Raises ConfigurationError."""
     text = environ.get("LABCARBON_SPOOL_MAX_MB") or str(DEFAULT_SPOOL_MB)

@@ -58,7 +58,7 @@ def test_an_ordinary_process_is_its_user_and_command(tree, resolver):
     tree.put(52, uid=4_000_000)
     resolver.snapshot()
     assert resolver.consumer_of(50) == "proc:root/trai?ner"
-    assert resolver.consumer_of(51) == "proc:root/kernel"
+    assert resolver.consumer_of(51) == "proc:root/kernel [system account]"
     assert resolver.consumer_of(52) == "proc:4000000/python3"
 
 

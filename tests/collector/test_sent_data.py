@@ -109,6 +109,13 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
     ):
         subprocess.run(["git", *words], cwd=script.parent, env=node.environ, check=True)
     assert node.call("enrol", server.url, input="code\n").returncode == 0
+    # A path that is no socket: the reason contains it, the report must not.
+    failing = Collector(
+        node.root,
+        {**node.settings, "LABCARBON_SOCKET": str(home / PLANTED / "s" / ("x" * 120))},
+        node_id=node.node_id,
+    )
+    assert PLANTED in failing.call("daemon").stderr
     node.start()
     (root / "cats").mkdir()
     (root / "cats" / PLANTED).write_text(PLANTED)
@@ -184,6 +191,7 @@ KINDS = [
     "### `PUT runs/<uuid>/`",
     "### `PATCH runs/<uuid>/`",
     "### `POST enrol/`",
+    "### `POST nodes/problem/`",
     "### `POST login/`",
     "### `POST preflight/`",
     "### `POST preflight/<id>/outcome/`",

@@ -245,3 +245,18 @@ def test_queries_do_not_grow_with_lines(lab: SmallLab, owner: Client) -> None:
     few = queries(owner, ADDRESS)
     used(lab, [f"proc:u{i}/p{i}" for i in range(1, 40)], first=1)
     assert queries(owner, ADDRESS) == few
+
+
+def test_system_processes_are_stated_and_not_listed(lab: SmallLab, owner: Client) -> None:
+    used(lab, ["proc:root/Xorg [system account]", "proc:ada/python3"])
+    page = text_of(owner.get(ADDRESS))
+    assert page.count('name="item"') == 1
+    assert "data-system" in page
+    assert "Xorg" not in page
+    assert_each_figure_explains_itself(owner, page)
+    overview = text_of(owner.get(f"/?{PERIOD}"))
+    assert "s-system" in overview
+    assert "consumer=system" in overview
+    assert_each_figure_explains_itself(owner, overview)
+    table = text_of(owner.get(f"/overview.csv?{PERIOD}"))
+    assert "System" in table

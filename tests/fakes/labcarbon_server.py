@@ -232,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 201, {"token": "lc_user_fake", "user": "ana", "lab": "cells"}
         if path == "preflight/":
             return 200, fake.preflight
-        if path.startswith("preflight/"):
+        if path.startswith("preflight/") or path == "nodes/problem/":
             return 200, {}
         if (
             path == "artifacts/"

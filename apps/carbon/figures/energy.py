@@ -164,10 +164,11 @@ def figures_by(
     """Return the sums of ``query`` per group (names of GROUPS).
 
     They add up to :func:`figure` exactly. Without groups there is one sum. Daily rollups are used
-    where they exist. Group values: charge '~idle', '~overhead', '~unattributed' or a project's
-    slug; run and node UUIDs as text with hyphens (see :func:`normal`); hour an integer; quality the
-    number of EnergyQuality. ``stretch`` is the first hour of a day of the lab, or an hour. Factor,
-    pue and price (id) may be None. Costs are in the currency of the query, else of the lab.
+    where they exist. Group values: charge '~idle', '~overhead', '~system', '~unattributed' or a
+    project's slug; run and node UUIDs as text with hyphens (see :func:`normal`); hour an integer;
+    quality the number of EnergyQuality. ``stretch`` is the first hour of a day of the lab, or an
+    hour. Factor, pue and price (id) may be None. Costs are in the currency of the query, else of
+    the lab.
     """
     within = _within(lab, query)
     if not within and reader.answers(query, group_by, basis=lab.basis):

@@ -21,7 +21,7 @@ METRICS = (*USE_METRICS, *HARDWARE_METRICS, *HARDWARE_OF)
 SUBJECTS = ("lab", "project", "person", "run", "runs", "node", "device", "asset")
 MOST_RUNS = 50  # per query
 QUALITIES = ("COUNTER", "SAMPLED", "MODELLED", "DECLARED")
-USE_CONSUMERS = ("idle", "idle_share", "overhead", "unattributed")
+USE_CONSUMERS = ("idle", "idle_share", "overhead", "system", "unattributed")
 HARDWARE_CONSUMERS = (
     "used", "idle", "idle_share", "unmeasured", "held", "lent", "end_of_life", "written_off",
     "unattributed",
@@ -53,8 +53,9 @@ class FigureQuery:
     and ``to_hour`` are whole UTC hours, half open.
 
     Filters: ``quality`` is one energy quality. ``consumer`` is unused energy (idle), node overhead
-    (overhead), or use without a known project (unattributed). For hardware it is one kind of charge
-    (idle, held, written_off, …). ``waste`` is one kind of energy that could have been saved: of
+    (overhead), use by system processes that no project is charged for (system), or other use
+    without a known project (unattributed). For hardware it is one kind of charge (idle, held,
+    written_off, …). ``waste`` is one kind of energy that could have been saved: of
     duplicate runs, of failed runs that are no duplicates, of idle devices, or of any of them.
     ``project`` is one project. ``os_user`` and ``program`` are the user and program of a consumer.
     HIDDEN selects energy without such a name. ``use`` is one consumer key. ``scope`` is one scope

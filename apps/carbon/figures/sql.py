@@ -25,19 +25,22 @@ LEFT JOIN attribution_attribution t
 LEFT JOIN energy_idleshare s
   ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
 """
+NOT_CHARGED = ("~idle", "~overhead", "~system", "~unattributed")  # use that no project is charged
 PROJECT = "COALESCE(t.project_id, s.project_id)"
 KIND = (
     f"CASE WHEN c.kind = 'idle' AND s.id IS NULL THEN '{UseKind.IDLE.value}' "
     f"WHEN c.kind = 'idle' THEN '{UseKind.IDLE_SHARE.value}' "
-    f"WHEN c.kind = 'overhead' THEN '{UseKind.OVERHEAD.value}' ELSE '{UseKind.USED.value}' END"
+    f"WHEN c.kind = 'overhead' THEN '{UseKind.OVERHEAD.value}' "
+    f"WHEN c.kind = 'system' AND {PROJECT} IS NULL THEN '{UseKind.SYSTEM.value}' "
+    f"ELSE '{UseKind.USED.value}' END"
 )
 
 
 def charge_sql(kind: str, project: str = "p") -> str:
-    """Return SQL for the charged party: a project slug, '~idle', '~overhead', '~unattributed'."""
+    """Return SQL for the charged party: a project slug, or that of NOT_CHARGED."""
     return (
         f"CASE {kind} WHEN '{UseKind.IDLE.value}' THEN '~idle' WHEN '{UseKind.OVERHEAD.value}' "
-        "THEN '~overhead' "
+        f"THEN '~overhead' WHEN '{UseKind.SYSTEM.value}' THEN '~system' "
         f"ELSE CASE WHEN {project}.id IS NULL THEN '~unattributed' ELSE {project}.slug END END"
     )
 
@@ -119,7 +122,7 @@ def narrowed_sql(
         clauses.append(f"({groups['waste']}) = %s")
         params.append(query.waste)
     if query.project == HIDDEN:
-        clauses.append(f"({groups['charge']}) IN ('~idle', '~overhead', '~unattributed')")
+        clauses.append(f"({groups['charge']}) IN {NOT_CHARGED}")
     elif query.project:
         clauses.append(f"{groups['project']} = %s")
         params.append(query.project)

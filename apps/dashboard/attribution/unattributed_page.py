@@ -24,6 +24,7 @@ from apps.dashboard.figures import (
     column_units,
     energy_and_emissions,
     percent_quantity,
+    quantity,
     total,
 )
 from apps.dashboard.periods import Period, lab_query
@@ -58,11 +59,12 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class UnattributedPage:
-    """Unattributed energy of a period."""
+    """Unattributed energy of a period, and that of system processes beside it."""
 
     period: Period
     rows: list[Row]
     totals: EnergyAndEmissions | None
+    system: Quantity | None
     units: Units
     some_hidden: bool
     claims: list[ClaimRow]
@@ -88,7 +90,9 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
     for (os_user, program, node), part in figures.items():
         groups[os_user, program][node] = part
     whole = total(figures.values())
-    lab_whole = total(figures_by(lab, lab_query(lab, period), ["charge"]).values())
+    charged = figures_by(lab, lab_query(lab, period), ["charge"])
+    lab_whole = total(charged.values())
+    system = charged.get(("~system",))
     units = column_units([whole])
     visible = {key: parts for key, parts in groups.items() if visibility.of_os_user(key[0])}
     rows = [
@@ -100,6 +104,9 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
         period=period,
         rows=rows,
         totals=energy_and_emissions(query, whole, units) if figures else None,
+        system=quantity(lab_query(lab, period).replace(consumer="system"), system)
+        if system
+        else None,
         units=units,
         some_hidden=len(visible) < len(groups),
         claims=_claims(lab),

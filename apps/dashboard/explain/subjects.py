@@ -14,6 +14,7 @@ _OF_USE = {
     "idle": "idle devices",
     "idle_share": "its share of idle devices",
     "overhead": "node overhead",
+    "system": "system processes",
     "unattributed": "unattributed energy",
 }
 _OF_WASTE = {

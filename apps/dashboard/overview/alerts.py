@@ -94,8 +94,20 @@ def _factor_alerts(lab: Lab, now: int) -> list[Alert]:
 
 
 def _node_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
-    silent = [node for node in nodes if node.is_waiting(now)]
-    alerts = [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
+    silent = [node for node in nodes if node.is_waiting(now) and not node.start_problem]
+    stopped = [node for node in nodes if node.start_problem]
+    alerts = [_start_problem_alert(node, now) for node in stopped[:_MAX_LISTED]]
+    if len(stopped) > _MAX_LISTED:
+        alerts.append(
+            Alert(
+                f"{len(stopped) - _MAX_LISTED} more collectors do not measure",
+                "The page of each node states the reason.",
+                reverse("nodes"),
+                "Show nodes",
+                "start-problem",
+            )
+        )
+    alerts += [_silent_node_alert(node, now) for node in silent[:_MAX_LISTED]]
     if len(silent) > _MAX_LISTED:
         alerts.append(
             Alert(
@@ -107,6 +119,19 @@ def _node_alerts(nodes: Sequence[NodeStatus], now: int) -> list[Alert]:
             )
         )
     return alerts
+
+
+def _start_problem_alert(node: NodeStatus, now: int) -> Alert:
+    period = duration(max(0, now - (node.start_problem_us or now)))
+    return Alert(
+        f"The collector of {node.name} does not measure",
+        f"For {period}: {node.start_problem.rstrip('.')}. Energy since the last upload is unknown. "
+        "Correct this on the node, start the collector again, and check it with",
+        f"{reverse('node', args=[node.uuid])}#start-problem",
+        "Show node",
+        "start-problem",
+        command=DOCTOR,
+    )
 
 
 def _silent_node_alert(node: NodeStatus, now: int) -> Alert:

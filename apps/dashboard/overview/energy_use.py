@@ -20,6 +20,7 @@ from apps.ingest.choices import EnergyQuality
 
 SPECIAL = {
     "~idle": ("Idle", "s-idle", "on but not used"),
+    "~system": ("System", "s-system", "services, kernel and login screens of the machines"),
     "~unattributed": ("Unattributed", "s-unattributed", "used without a project"),
     "~overhead": ("Node overhead", "s-overhead", "node energy outside device meters"),
 }
@@ -28,7 +29,7 @@ COLOURS = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 @dataclass(frozen=True)
 class Charge:
-    """A receiver of energy: a project, idle, unattributed, or node overhead."""
+    """A receiver of energy: a project, idle, system, unattributed, or node overhead."""
 
     key: str
     name: str
@@ -137,7 +138,7 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
     for key, (name, colour, note) in SPECIAL.items():
         if key in by_charge:
             page = reverse("unattributed") + (f"?{period.query}" if period.query else "")
-            href = page if key == "~unattributed" else reverse("nodes")
+            href = page if key in ("~system", "~unattributed") else reverse("nodes")
             listed.append(
                 Charge(key, name, colour, note, href, charge_query(use.query, key), by_charge[key])
             )

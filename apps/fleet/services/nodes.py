@@ -257,3 +257,14 @@ def enrol_node(
         now,
     )
     return node, token
+
+
+def record_start_problem(*, node: Node, message: str, now: int) -> int:
+    """Record why the collector of a node does not measure. Return since when: the same message
+    again changes nothing.
+    """
+    Node.objects.filter(pk=node.pk, retired_us__isnull=True).exclude(start_problem=message).update(
+        start_problem=message, start_problem_us=now
+    )
+    node.refresh_from_db(fields=["start_problem_us"])
+    return now if node.start_problem_us is None else node.start_problem_us

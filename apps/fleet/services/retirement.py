@@ -39,8 +39,8 @@ def retire_node(*, node: Node, by: User, now: int) -> Node:
         raise Conflict(
             f"{locked.name} is already retired.", field="item", hint="Reload the list of nodes."
         )
-    locked.retired_us = now
-    locked.save(update_fields=["retired_us"])
+    locked.retired_us, locked.start_problem, locked.start_problem_us = now, "", None
+    locked.save(update_fields=["retired_us", "start_problem", "start_problem_us"])
     ended = revoke_node_tokens(lab=locked.lab, node_uuid=locked.uuid, now=now)
     details = {"node": str(locked.uuid), "tokens_ended": ended}
     record_audit(locked.lab, by, Act.NODE_RETIRED, locked.name, details, now)

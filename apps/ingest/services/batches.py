@@ -62,6 +62,8 @@ def accept_batch(*, node: Node, batch: BatchIn, received_us: int) -> list[Result
         last_push_us=received_us,
         skew_us=window_rules.skew_us(received_us, header.sent_at),
         health=header.health,
+        start_problem="",
+        start_problem_us=None,
     )
     return results
 

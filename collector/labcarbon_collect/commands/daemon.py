@@ -12,9 +12,10 @@ import sqlite3
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 from labcarbon_collect import config
+from labcarbon_collect.api.start_problem import report_start_problem
 from labcarbon_collect.commands import add_alias
 from labcarbon_collect.daemon.daemon import Daemon, DaemonSettings
 from labcarbon_collect.errors import CommandError
@@ -32,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval",
         type=_interval,
         metavar="S",
-        default=os.environ.get("LABCARBON_INTERVAL_S") or str(config.DEFAULT_INTERVAL_S),
         help=f"seconds per window, {config.MIN_INTERVAL_S} to {config.MAX_INTERVAL_S} "
         f"(default: LABCARBON_INTERVAL_S, else {config.DEFAULT_INTERVAL_S})",
     )
@@ -51,21 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         on_reading = _recorder(args.record, stack) if args.record else None
-        try:
-            users = user_names(os.environ)
-            settings = DaemonSettings(
-                args.interval, not args.no_upload, args.until_idle, on_reading, users
-            )
-            daemon = Daemon(os.environ, settings, consumers=ConsumerResolver(users=users))
-        except (
-            ConfigurationError,
-            AlreadyRunning,
-            SpoolFull,
-            ValueError,
-            OSError,
-            sqlite3.Error,
-        ) as error:
-            raise CommandError(str(error)) from error
+        daemon = _open_daemon(args, on_reading)
         devices = daemon.monitor.sources.devices
         print(
             f"labcarbon-collect: node {daemon.node.uuid}, socket {daemon.server.path}",
@@ -84,9 +70,39 @@ def run(args: argparse.Namespace) -> int:
                 ),
                 file=sys.stderr,
             )
+            if not args.no_upload:
+                report_start_problem(
+                    os.environ, "nothing can be measured: no meter was found", is_locked=True
+                )
         sys.stderr.flush()
         daemon.run()
     return 0
+
+
+def _open_daemon(
+    args: argparse.Namespace, on_reading: Optional[Callable[[Reading], None]]
+) -> Daemon:
+    """Return the daemon with all its resources. Raises CommandError, after a report to the server
+    unless another daemon is running.
+    """
+    try:
+        interval_s = args.interval or config.daemon_interval_s(os.environ)
+        users = user_names(os.environ)
+        settings = DaemonSettings(
+            interval_s, not args.no_upload, args.until_idle, on_reading, users
+        )
+        return Daemon(os.environ, settings, consumers=ConsumerResolver(users=users))
+    except AlreadyRunning as error:
+        raise CommandError(str(error)) from error
+    except (ConfigurationError, SpoolFull, ValueError, OSError, sqlite3.Error) as error:
+        reason = str(error)
+        if not args.no_upload:
+            report_start_problem(os.environ, reason)
+        raise CommandError(reason) from error
+    except Exception as error:
+        if not args.no_upload:
+            report_start_problem(os.environ, f"unexpected error: {type(error).__name__}")
+        raise
 
 
 def _recorder(path: str, stack: ExitStack) -> Callable[[Reading], None]:

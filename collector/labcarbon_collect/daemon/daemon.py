@@ -98,8 +98,13 @@ class Daemon:
         self._upload_thread: Optional[UploadThread] = None
         self._had_runs = False
         self._grid_us = settings.interval_s * 1_000_000
-        self._open()
-        self.server = SocketServer(daemon_socket(environ), self._handle)
+        try:
+            self._open()
+            self.server = SocketServer(daemon_socket(environ), self._handle)
+        except BaseException:
+            for lock in self._locks:
+                lock.close()
+            raise
 
     def run(self) -> None:
         """Measure until SIGTERM or SIGINT."""

@@ -46,6 +46,7 @@ _PODMAN_PAYLOAD = re.compile(
 _LXC = re.compile(r"^/(?:lxc/|lxc\.payload[./])([^/]+)")
 _NSPAWN = re.compile(r"^/machine\.slice/systemd-nspawn@([^/]+)\.service(?:/|$)")
 _USER_SLICE = re.compile(r"^/user\.slice/user-(\d+)\.slice/")
+_SYSTEM = re.compile(r"^/(?:system\.slice/|init\.scope(?:/|$))")
 # Components below these belong to an engine. Below any other service or scope, its processes can
 # name them.
 _ENGINES = re.compile(
@@ -83,6 +84,19 @@ def cgroup_consumer(
         if container:
             return f"container:{container}"
     return ""
+
+
+def is_system_cgroup(text: str, first_uid: int) -> bool:
+    """Return whether the text of /proc/<pid>/cgroup is that of a service of the machine, or of a
+    session of a system account, such as a login screen.
+
+    A session of root is work of a person. Without systemd, nothing is a service.
+    """
+    paths = [line.split(":", 2)[2] for line in text.splitlines() if line.count(":") >= 2]
+    owners = [int(match.group(1)) for match in map(_USER_SLICE.match, paths) if match]
+    if owners:
+        return all(0 < uid < first_uid for uid in owners)
+    return any(_SYSTEM.match(path) for path in paths)
 
 
 def _pod_uid(path: str) -> Optional[str]:

@@ -1,8 +1,9 @@
 """Consumers of all processes of this machine, and the CPU time of each consumer.
 
 A registered run takes precedence over a job, a job over a pod, a pod over a container, and a
-container over the pair of user and command. Only files that every user may read are read. Processes
-hidden by hidepid are ``unknown``. No process environment is read.
+container over the pair of user and command. A command of a system account is marked, unless it is
+in a session of a person. Only files that every user may read are read. Processes hidden by hidepid
+are ``unknown``. No process environment is read.
 """
 
 from __future__ import annotations
@@ -12,9 +13,15 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Dict, FrozenSet, Iterable, Mapping, Optional, Set, Tuple
 
-from labcarbon_collect.processes.cgroups import cgroup_consumer, local_cluster
+from labcarbon_collect.lc1.consumers import SYSTEM_MARK
+from labcarbon_collect.processes.cgroups import (
+    cgroup_consumer,
+    is_system_cgroup,
+    local_cluster,
+)
 from labcarbon_collect.processes.cpu_accounting import CpuAccount
 from labcarbon_collect.processes.cpu_time import tick_us
+from labcarbon_collect.processes.login_definitions import first_person_uid
 from labcarbon_collect.processes.process_table import ProcessTable
 from labcarbon_collect.processes.procfs import (
     Stat,
@@ -80,8 +87,11 @@ class ConsumerResolver:
         pod_logs: str = "/var/log/pods",
         users: UserNames = KEEP_NAMES,
         now_ticks: Callable[[], int] = boot_ticks,
+        first_uid: Optional[int] = None,
     ) -> None:
+        """``first_uid``: the lowest uid of a person (None: that of this machine)."""
         self._proc, self._pod_logs, self._now_ticks = proc_root, pod_logs, now_ticks
+        self._first_uid = first_person_uid() if first_uid is None else first_uid
         self._cluster = cluster or local_cluster(os.environ) or "local"
         self._table = ProcessTable(proc_root)
         self._processes: Dict[int, _Process] = {}
@@ -294,7 +304,18 @@ class ConsumerResolver:
             else "".join(letter if letter.isprintable() else "?" for letter in stat.comm)
         )
         name = self._user_name(process.uid)
-        return by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}"
+        mark = SYSTEM_MARK if self._is_system(stat, process) else ""
+        return (
+            by_cgroup or f"proc:{self.users.public_name(name)}/{self.users.mask(comm, name)}{mark}"
+        )
+
+    def _is_system(self, stat: Stat, process: _Process) -> bool:
+        """Return whether a process is one of the machine, not of a person."""
+        return stat.kernel or (
+            process.uid is not None
+            and process.uid < self._first_uid
+            and is_system_cgroup(process.cgroup, self._first_uid)
+        )
 
     def _consumer_of_cgroup(self, text: str) -> str:
         consumer = self._by_cgroup.get(text)
