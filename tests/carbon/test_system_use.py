@@ -109,7 +109,7 @@ def test_energy_without_a_mark_stays_unattributed(lab: SmallLab) -> None:
 
 def test_the_migration_counts_what_a_server_of_before_stored(lab: SmallLab) -> None:
     expected = by_charge(lab)
-    migration = importlib.import_module("apps.carbon.migrations.0005_system_use")
+    migration = importlib.import_module("apps.carbon.migrations.0006_system_use")
     Consumer.objects.filter(kind="system").update(kind="proc")
     UseDay.objects.filter(kind="system").update(kind="used")
     assert figure(lab.lab, QUERY.replace(consumer="system")).energy_mj == 0

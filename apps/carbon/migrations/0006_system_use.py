@@ -13,7 +13,7 @@ DAYS = (
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("carbon", "0004_run_total"),
+        ("carbon", "0005_run_cost"),
         ("ingest", "0005_sealed_hours"),
     ]
 
