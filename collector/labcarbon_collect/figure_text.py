@@ -42,6 +42,13 @@ def factor_text(config: Optional[Mapping[str, Any]]) -> str:
     return f"{factor.get('zone')} {factor.get('year')}, edition {factor.get('edition')}"
 
 
+def zone_of(config: Optional[Mapping[str, Any]]) -> Optional[str]:
+    """Return the grid zone of the node's site, "" for none, None if the server was not asked."""
+    if config is None:
+        return None
+    return str((config.get("site") or {}).get("zone") or "")
+
+
 def by_quality(by_device: Mapping[str, int], measurement: Mapping[str, str]) -> Dict[str, int]:
     """Return mJ per energy quality (counter, sampled, modelled, declared). Qualities without energy
     are left out.
@@ -117,6 +124,8 @@ def summary_line(figures: Mapping[str, Any], *, link: str, server: str) -> str:
     grams = figures.get("grams")
     if grams is not None:
         parts.append(emission_text(round(float(grams) * UG_PER_G)))
+    elif server and figures.get("zone", "") != "":
+        parts.append("kg CO2e: not known to this node yet, see the page of the run")
     elif server:
         parts.append(f"no kg CO2e: set the grid zone of this node's site at {server}/nodes/")
     else:

@@ -325,8 +325,12 @@ def test_the_closing_line_names_the_missing_step_for_kg() -> None:
         "https://a/runs/1/"
     )
     assert "set the grid zone of this node's site at https://a/" in summary_line(
-        {**reply, "grams": None}, link="", server="https://a"
+        {**reply, "grams": None, "zone": ""}, link="", server="https://a"
     )
+    for zone in (None, "DE"):
+        early = summary_line({**reply, "grams": None, "zone": zone}, link="", server="https://a")
+        assert "set the grid zone" not in early
+        assert "see the page of the run" in early
     assert "labcarbon-collect enrol URL" in summary_line(
         {**reply, "grams": None}, link="", server=""
     )

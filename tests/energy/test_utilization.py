@@ -164,3 +164,20 @@ def test_a_rebuild_and_the_job_after_an_upgrade_write_the_same(lab: SmallLab) ->
     assert _rows() == before
     record_utilization_of_node(node=lab.node)
     assert _rows() == before
+
+
+def test_a_processor_that_reports_its_utilization_has_rows_too(lab: SmallLab) -> None:
+    run = str(uuid4())
+    window = W(
+        f"cpu:{lab.node.uuid}/0",
+        500,
+        measurement="cpu_model",
+        counter_start=None,
+        shares=((f"run:{run}", 500),),
+        util_mean_pm=250,
+        util_max_pm=300,
+    )
+    push(lab.node, [window])
+    run_until_idle(worker="test")
+    (found,) = utilization_of_run(lab.lab, run).values()
+    assert (found.util_mean_pm, found.mem_mean_mib) == (250, None)

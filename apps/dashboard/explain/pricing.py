@@ -59,13 +59,13 @@ class Pricing:
     @property
     def range_text(self) -> str:
         """Return the range in the unit of its high end: '303–335 kg CO₂e', '' for no
-        uncertainty.
+        uncertainty that the unit can show.
         """
         if self.range.high <= 0 or self.range.low == self.range.high:
             return ""
         unit = unit_for(self.query.metric, [self.range.high], currency=self.query.currency)
         low, high = (format_value(value, unit) for value in (self.range.low, self.range.high))
-        return f"{low}–{high} {unit.name}"
+        return "" if low == high else f"{low}–{high} {unit.name}"
 
 
 def _error(

@@ -45,7 +45,7 @@ def change_of_energy(
     name = _name(earlier, period)
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > earlier.from_hour * US_PER_HOUR:
-        return Change(None, "", f"{name} is not covered{_since(first_us, period)}")
+        return Change(None, "", f"no reading covers {name}{_since(first_us, period)}")
     if not _is_comparable(times):
         return Change(None, "", "over 5 % of the device time of this period is unknown")
     if not _is_comparable(device_times(lab, earlier.from_hour, earlier.to_hour, now)):

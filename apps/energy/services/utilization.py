@@ -6,18 +6,14 @@ from apps.core.sql import bulk_insert
 from apps.energy import ledger_entries, selectors
 from apps.energy.models import DeviceHour, UtilizationHour
 from apps.energy.utilization import bins_as_text, utilization_by_hour
-from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device, Node
 from apps.ingest.sealed_selectors import sealed_device_hours
 
-REPORTING = frozenset({DeviceKind.GPU, DeviceKind.MIG})
 CHUNK = 24  # hours per transaction
 
 
 def record_utilization(*, device: Device, from_hour: int, to_hour: int) -> None:
     """Replace the rows of a device in ``[from_hour, to_hour)`` by those of its windows."""
-    if device.kind not in REPORTING:
-        return
     UtilizationHour.objects.filter(device=device, hour__gte=from_hour, hour__lt=to_hour).delete()
     sums = utilization_by_hour(
         selectors.uses_of_windows(device.pk, from_hour, to_hour), from_hour, to_hour
@@ -50,7 +46,7 @@ def record_utilization_of_node(*, node: Node) -> int:
     Return the number of device-hours.
     """
     number = 0
-    for device in Device.objects.filter(node=node, kind__in=REPORTING).order_by("pk"):
+    for device in Device.objects.filter(node=node).order_by("pk"):
         hours = set(DeviceHour.objects.filter(device=device).values_list("hour", flat=True))
         hours -= {hour for _, hour in sealed_device_hours([device.pk], hours)}
         for first, end in ledger_entries.runs_of_hours(hours):

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from labcarbon_collect.clock import Clock
 from labcarbon_collect.config import is_uuid
 from labcarbon_collect.errors import RequestError
-from labcarbon_collect.figure_text import by_quality, emission_ug, factor_text
+from labcarbon_collect.figure_text import by_quality, emission_ug, factor_text, zone_of
 from labcarbon_collect.lineage.messages import forwardable_rows
 from labcarbon_collect.monitor.monitor import NodeMonitor
 from labcarbon_collect.processes.consumers import RegistrationRefused
@@ -87,6 +87,7 @@ def energy_figures(
         "idle_mj": idle_mj,
         "grams": None if ug is None else ug / 1_000_000,
         "factor": factor_text(config),
+        "zone": zone_of(config),
     }
 
 
