@@ -27,7 +27,7 @@ from tests.services.process import free_port
 
 UID = 10001
 ENTRY, HEALTH = "/srv/labcarbon/docker/entrypoint.sh", "/srv/labcarbon/docker/healthcheck.py"
-READY_S = 60.0
+READY_S = 300.0
 STOP_S = 30.0
 
 
