@@ -21,7 +21,9 @@ _MONO_US = 10**9  # of the clock of the machine at its first window
 
 @dataclass(frozen=True)
 class Window:
-    """The energy of one device in an hour or a part of it, with its consumers."""
+    """The energy of one device in an hour or a part of it, with its consumers, utilization (‰) and
+    memory in use (MiB; None for processors).
+    """
 
     card: Card
     start_us: int
@@ -31,6 +33,8 @@ class Window:
     counter_start: int | None
     sequence: int
     epoch: int
+    util_pm: int
+    memory_mib: int | None
 
 
 def upload(node: Node, machine: Machine, runs: Sequence[PlannedRun], seed: int, now: int) -> int:
@@ -63,6 +67,7 @@ def windows_of(
             yield Window(
                 card, start_us, end_us, energy, _shares(machine, card, users, energy, hour),
                 counters[card.key] if has_counter else None, sequence, epoch,
+                _load_pm(card, users), _memory_mib(users) if card.is_gpu else None,
             )  # fmt: skip
             counters[card.key] += energy
 
@@ -96,6 +101,16 @@ def _watts(card: Card, users: Sequence[PlannedRun], noise: float) -> float:
     load = sum(run.load_pm for run in users) / 1000
     share = load if card.is_gpu else min(1.0, load / 3)
     return (card.idle_w + (card.busy_w - card.idle_w) * share) * noise
+
+
+def _load_pm(card: Card, users: Sequence[PlannedRun]) -> int:
+    load_pm = sum(run.load_pm for run in users)
+    return min(1000, load_pm if card.is_gpu else load_pm // 3)
+
+
+def _memory_mib(users: Sequence[PlannedRun]) -> int:
+    """Return 4 to 15 GiB for each run, and what the driver holds."""
+    return 450 + sum(4096 + 1024 * (run.uuid.int % 12) for run in users)
 
 
 def _shares(
@@ -135,7 +150,6 @@ def _body(
         for number, window in enumerate(windows)
         for key, mj in window.shares
     ]
-    unknown = [None] * len(windows)
     columns = {
         "device": [cards.index(window.card.key) for window in windows],
         "epoch": [f"{boot}/{window.epoch}" for window in windows],
@@ -156,7 +170,10 @@ def _body(
             for window in windows
         ],
         "processes": [len(window.shares) - 1 for window in windows],
-        **dict.fromkeys(("util_mean_pm", "util_max_pm", "mem_mean_mib", "mem_max_mib"), unknown),
+        "util_mean_pm": [window.util_pm for window in windows],
+        "util_max_pm": [min(1000, window.util_pm + window.util_pm // 10) for window in windows],
+        "mem_mean_mib": [window.memory_mib for window in windows],
+        "mem_max_mib": [window.memory_mib for window in windows],
     }
     return {
         "schema": "1.0",
