@@ -34,8 +34,8 @@ def lock_machine() -> socket.socket:
     return _bind(
         "labcarbon-collect-machine",
         "another labcarbon-collect daemon already measures this machine, with another data "
-        "folder; its state: "
-        "labcarbon-collect status (for a simulated node set LABCARBON_NODE_ID to a UUID)",
+        "folder, and two would count its energy twice. To measure for another server, stop it; "
+        "its state: labcarbon-collect status",
     )
 
 

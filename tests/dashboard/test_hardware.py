@@ -121,6 +121,19 @@ def test_the_headline_is_use_and_hardware(filled: SmallLab, owner: Client) -> No
     assert "metric=embodied_inventory_ug" in figures_on(bought)[0][0]
 
 
+def test_the_citation_of_the_headline_names_factor_and_measured_share(
+    filled: SmallLab, owner: Client
+) -> None:
+    told = dict(figures_on(text_of(owner.get(HOME))))
+    query = next(query for query in told if "metric=carbon_ug" in query)
+    page = text_of(owner.get(f"/explain/?{query.replace('&amp;', '&')}"))
+    citation = page[page.index('id="citation">') :].partition("</span>")[0]
+    assert "location-based" in citation
+    assert re.search(r"DE|Germany", citation)
+    assert "g/kWh" in citation
+    assert "by hardware counters" in citation
+
+
 def test_what_an_asset_brought_and_who_bore_it_explain_themselves(
     filled: SmallLab, owner: Client
 ) -> None:

@@ -56,6 +56,19 @@ def test_works(code: str) -> None:
     assert "/nodes/enrol/" in overview
 
 
+def test_another_error_asks_for_the_password_again(code: str) -> None:
+    form = {**GOOD, "code": code, "zone": "Switz", "password": "correct horse battery"}
+    response = Client().post("/setup/", form)
+    page = text_of(response)
+    assert response.status_code == 400
+    assert 'data-field-error="zone"' in page
+    assert 'data-field-error="password"' in page
+    assert "correct horse" not in page
+    assert _left() == 1
+    without = text_of(Client().post("/setup/", {**form, "password": ""}))
+    assert 'data-field-error="password"' not in without
+
+
 def test_a_password_signs_in(code: str) -> None:
     Client().post("/setup/", {**GOOD, "code": code, "password": "correct horse battery"})
     client = Client()

@@ -27,26 +27,34 @@ def citation(
     amounts = [quantity(query.replace(metric="energy_mj"), whole).text]
     if query.metric != "energy_mj":
         amounts.append(headline.text)
-    basis = [f"location-based, {query.basis} basis"] if query.metric == "emission_ug" else []
-    if query.metric == "emission_ug":
-        basis += [
-            f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, "
-            f"{factor.source}"
-            for factor in pricing.factors
-        ]
+    basis = factor_basis(query, pricing) if query.metric == "emission_ug" else []
     basis += cost.citation if cost else []
     if pricing.range_text:
         basis.append(f"P5–P95 {pricing.range_text}")
     words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (
         f" ({'; '.join(basis)})" if basis else ""
     )
-    counted = pricing.by_quality.get("COUNTER")
-    if whole.energy_mj:
-        words += (
-            f", {percent(counted.energy_mj if counted else 0, whole.energy_mj)} % of the energy "
-            "by hardware counters"
-        )
+    words += counted_share(pricing)
     if coverage:
         words += f", coverage {coverage} of device time"
     exact = "" if headline.missing else f" Exact value: {headline.exact}."
     return f"{words}. Measured with LabCarbon {version}.{exact}"
+
+
+def factor_basis(query: FigureQuery, pricing: Pricing) -> list[str]:
+    """Return the basis of emissions from use: method, and each factor with its source."""
+    return [f"location-based, {query.basis} basis"] + [
+        f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, "
+        f"{factor.source}"
+        for factor in pricing.factors
+    ]
+
+
+def counted_share(pricing: Pricing) -> str:
+    """Return the share of the energy that counters measured, after a comma; '' without energy."""
+    energy_mj = pricing.whole.energy_mj
+    counted = pricing.by_quality.get("COUNTER")
+    if not energy_mj:
+        return ""
+    share = percent(counted.energy_mj if counted else 0, energy_mj)
+    return f", {share} % of the energy by hardware counters"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from apps.accounts.models import Lab
 from apps.carbon.figures.combined import answer, split_query
 from apps.carbon.figures.figure_query import TOGETHER, TOGETHER_INVENTORY, FigureQuery
+from apps.dashboard.explain.citation import counted_share, factor_basis
+from apps.dashboard.explain.pricing import pricing_of
 from apps.dashboard.explain.subjects import filter_text, subject_of
 from apps.dashboard.figures import Quantity, carbon_quantity, exact_quantity
 from apps.dashboard.formatting import grouped
@@ -94,7 +96,19 @@ def combined_page(
         known_assets=whole.coverage.known if whole.coverage else 0,
         assets=whole.coverage.assets if whole.coverage else 0,
         citation=f"{subject}{f' ({filters})' if filters else ''}, {period.label}: {headline.text} "
-        f"({parts}; "
-        f"location-based, {query.basis} basis). Measured with LabCarbon {version}. Exact value: "
-        f"{headline.exact}.",
+        f"({'; '.join([parts, *_basis_of_use(lab, split_query(query)[0])])}). Calculated with "
+        f"LabCarbon {version}. Exact value: {headline.exact}.",
     )
+
+
+def _basis_of_use(lab: Lab, query: FigureQuery | None) -> list[str]:
+    """Return factors, range and measured share of the part from use. At most four queries."""
+    if query is None:
+        return []
+    pricing = pricing_of(lab, query)
+    basis = factor_basis(query, pricing)
+    if pricing.range_text:
+        basis.append(f"P5–P95 of use {pricing.range_text}")
+    if share := counted_share(pricing).removeprefix(", "):
+        basis.append(share)
+    return basis

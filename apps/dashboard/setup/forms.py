@@ -113,6 +113,12 @@ class SetupForm(PublicForm):
                 "zone"
             ].help_text = "No emission factors are loaded yet. Choose the zone later."
 
+    def clean(self) -> dict[str, Any]:
+        super().clean()
+        if self.errors and self.cleaned_data.get("password"):  # pages never repeat a password
+            self.add_error("password", "Enter the password again.")
+        return self.cleaned_data
+
     def clean_zone(self) -> str:
         return "" if self.data.get("no_zone") else _validated(zone_code, self.cleaned_data["zone"])
 
