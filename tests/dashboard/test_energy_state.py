@@ -68,7 +68,7 @@ def test_the_page_of_a_run(owner: Client, three: list[UUID]) -> None:
 def test_the_comparison_and_its_csv(owner: Client, three: list[UUID]) -> None:
     query = "&".join(f"run={uuid}" for uuid in three)
     page = text_of(owner.get(f"/runs/compare/?{query}"))
-    assert states_on(page) == [NOT_YET, NOT_MEASURED] * 2  # energy and emissions
+    assert states_on(page) == [NOT_YET, NOT_MEASURED] * 3  # energy, emissions, cost
     table = list(csv.reader(text_of(owner.get(f"/runs/compare.csv?{query}")).splitlines()))
     rows = {(row[0], row[1]): row[3:] for row in table}
     assert rows["figure", "energy_mj"] == ["6000001", "", ""]
