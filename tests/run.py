@@ -2,8 +2,8 @@
 database), in parallel.
 
 ``python -m tests.run [pytest arguments]``; `make test` calls it. The output of PostgreSQL is
-printed after that of SQLite. The exit code is 0 only if both passes succeed and, with CI=true, no
-test was skipped.
+printed after that of SQLite, and the failed tests of both are repeated at the end. The exit code is
+0 only if both passes succeed and, with CI=true, no test was skipped.
 """
 
 import os
@@ -89,7 +89,12 @@ def main(arguments: list[str]) -> int:
         ThreadPoolExecutor() as pool,
     ):
         left_out, postgres_output = Path(scratch) / "left-out", Path(scratch) / "postgres"
-        shared = {"LABCARBON_TEST_BOTH": "1", "LABCARBON_TEST_LEFT_OUT": str(left_out)}
+        failed = Path(scratch) / "failed"
+        shared = {
+            "LABCARBON_TEST_BOTH": "1",
+            "LABCARBON_TEST_LEFT_OUT": str(left_out),
+            "LABCARBON_TEST_FAILED": str(failed),
+        }
         second = None
         with postgres_output.open("w+", encoding="utf-8") as output:
             if programs():
@@ -107,6 +112,9 @@ def main(arguments: list[str]) -> int:
                 output.seek(0)
                 print(f"== what was said on PostgreSQL\n{output.read()}", flush=True)
         report = left_out.read_text(encoding="utf-8") if left_out.exists() else ""
+        failures = failed.read_text(encoding="utf-8") if failed.exists() else ""
+    if failures:
+        print(f"== failed tests of all passes\n{failures}", flush=True)
     print(report or "Nothing was left out.", flush=True)
     if report and os.environ.get("CI", "").lower() in {"1", "true"}:
         print("CI=true: nothing may be left out.", flush=True)
