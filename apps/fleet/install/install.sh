@@ -96,7 +96,11 @@ as_service() {
   [ ! -t 0 ] || pipe=--pty
   systemd-run --quiet --wait --collect "$pipe" --property=DynamicUser=yes \
     --property=User=labcarbon-collect --property=StateDirectory=labcarbon \
-    --property=StateDirectoryMode=0700 ${SSL_CERT_FILE:+"--setenv=SSL_CERT_FILE=$SSL_CERT_FILE"} "$@"
+    --property=StateDirectoryMode=0700 ${SSL_CERT_FILE:+"--setenv=SSL_CERT_FILE=$SSL_CERT_FILE"} "$@" && return
+  code=$?
+  # systemd.exec(5): systemd's own codes begin at 200
+  [ "$code" -lt 200 ] || say "systemd cannot start a process as labcarbon-collect. Reason: journalctl -n 20"
+  return "$code"
 }
 
 enrol() {
@@ -108,9 +112,9 @@ enrol() {
 }
 
 start_service() {
-  install -m 0644 "$work/labcarbon.sysusers.conf" /etc/sysusers.d/labcarbon.conf
-  install -m 0644 "$work/labcarbon.tmpfiles.conf" /etc/tmpfiles.d/labcarbon.conf
-  install -m 0644 "$work/labcarbon-collect.service" /etc/systemd/system/labcarbon-collect.service
+  install -D -m 0644 "$work/labcarbon.sysusers.conf" /etc/sysusers.d/labcarbon.conf
+  install -D -m 0644 "$work/labcarbon.tmpfiles.conf" /etc/tmpfiles.d/labcarbon.conf
+  install -D -m 0644 "$work/labcarbon-collect.service" /etc/systemd/system/labcarbon-collect.service
   systemd-sysusers labcarbon.conf
   systemd-tmpfiles --create labcarbon.conf || true # no RAPL on this node
   if [ -n "${SSL_CERT_FILE:-}" ] && ! grep -qs '^SSL_CERT_FILE=' /etc/labcarbon/collect.env; then
