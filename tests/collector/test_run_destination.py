@@ -1,4 +1,4 @@
-"""``run`` names the server for which it measures, and warns if the command is configured for another."""
+"""``run`` names the server for which it measures, and warns if the command names another."""
 
 from __future__ import annotations
 

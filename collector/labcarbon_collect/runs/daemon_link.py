@@ -49,14 +49,14 @@ def register(
     error_message = response_error(response)
     if error_message:
         return DaemonLink(error=f"the daemon did not register this run: {error_message}")
-    node, user, pid = (response.get(key) for key in ("node", "user", "pid"))
+    node, user, process = (response.get("node"), response.get("user"), response.get("pid"))
     return DaemonLink(
         client,
         node if is_uuid(node) else None,
         str(response.get("url") or ""),
         user if isinstance(user, str) else None,
         lab=str(response.get("lab") or ""),
-        pid=pid if isinstance(pid, int) else 0,
+        pid=process if isinstance(process, int) else 0,
         data=str(response.get("data") or ""),
     )
 
