@@ -295,7 +295,7 @@ def test_an_earlier_period_is_named_by_its_days_or_its_length(
     [
         (
             "/?from=2026-11-01&to=2026-12-01&compare=year",
-            "between 1 November and 30 November 2025",
+            "between 1 and 30 November 2025",
         ),
         ("/?from=2026-11-02&to=2026-11-03", "on 1 November 2026"),
         ("/?from=2026-11-02&to=2026-12-06", "between 29 September and 1 November 2026"),

@@ -98,7 +98,11 @@ def _without_reading(earlier: Period, first_us: int | None) -> str:
             return f"before {moment:%H:%M} on {_full_day(moment.date())}"
     if first == last:
         return f"on {_full_day(first)}"
-    beginning = f"{first.day} {first:%B}" if first.year == last.year else _full_day(first)
+    beginning = _full_day(first)
+    if (first.year, first.month) == (last.year, last.month):
+        beginning = str(first.day)
+    elif first.year == last.year:
+        beginning = f"{first.day} {first:%B}"
     return f"between {beginning} and {_full_day(last)}"
 
 
