@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Mapping, Optional
+from typing import List, Mapping, Optional, Tuple
 
 from labcarbon_collect.node_identity import (
     ConfigurationError,
@@ -49,6 +50,22 @@ def data_dir(environ: Mapping[str, str]) -> Path:
         return Path("/var/lib/labcarbon")
     state = environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "labcarbon"
+
+
+def checkout_data_dir() -> Optional[Path]:
+    """Return the data folder of `make run` if this program runs from the virtual environment of a
+    checkout whose collector is enrolled, else None.
+    """
+    folder = Path(sys.prefix).parent / "var"
+    is_checkout = sys.prefix != sys.base_prefix and _is_enrolled(folder)
+    return folder if is_checkout else None
+
+
+def _is_enrolled(folder: Path) -> bool:
+    try:
+        return (folder / "collector" / _ENROLMENT).exists()
+    except OSError:
+        return False
 
 
 def collector_dir(environ: Mapping[str, str]) -> Path:
@@ -164,6 +181,17 @@ def read_enrolment(home: Path, environ: Mapping[str, str], node: str) -> Optiona
             f"enrol {url}"
         )
     return Login(url, token, saved.get("lab", ""), node)
+
+
+def configured_server(environ: Mapping[str, str]) -> Optional[Tuple[str, str]]:
+    """Return the server of the node that the configuration of this command names, and the variable
+    or folder that names it. None without one, or if it cannot be read.
+    """
+    if environ.get("LABCARBON_URL"):
+        return environ["LABCARBON_URL"], "LABCARBON_URL"
+    folder = data_dir(environ) if environ.get("LABCARBON_DATA") else checkout_data_dir()
+    url = _read_json(folder / "collector" / _ENROLMENT).get("url") if folder else None
+    return (url, str(folder)) if url else None
 
 
 def config_dir(environ: Mapping[str, str]) -> Path:

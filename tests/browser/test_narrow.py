@@ -45,3 +45,23 @@ def test_long_texts_need_no_scrolling_sideways(
     assert {name: width for name, width in wide.items() if width > _WIDTH} == {}
     assert {name: elements for name, elements in beyond.items() if elements} == {}
     assert {name: found for name, found in barriers.items() if found} == {}
+
+
+@pytest.mark.parametrize("width", [320, 375])
+def test_each_choice_of_the_period_is_within_the_screen(
+    visit: Callable[..., Visit], served: Served, width: int
+) -> None:
+    page = visit(viewport={"width": width, "height": 700}).go("/")
+    choices = page.locator(".segments > a, .segments summary")
+    boxes = [choices.nth(i).bounding_box() for i in range(choices.count())]
+    assert len(boxes) == 7
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+    clipped = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"
+    assert choices.evaluate_all(clipped) == []
+    page.locator(".segments summary").click()
+    for each in page.locator(".segments .panel :is(input[type=date], button)").all():
+        box = each.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        at_centre = "e => { const b = e.getBoundingClientRect(); return e.contains(document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2)); }"  # noqa: E501
+        assert each.evaluate(at_centre)

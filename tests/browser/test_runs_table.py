@@ -48,3 +48,38 @@ def test_the_second_line_replaces_hidden_columns_on_a_phone(
     assert page.locator("[data-second-line]").first.is_visible()
     page = visit().go("/runs/")
     assert not page.locator("[data-second-line]").first.is_visible()
+
+
+def test_filters_are_behind_a_summary_on_a_phone_only(
+    visit: Callable[..., Visit], served: Served
+) -> None:
+    narrow = visit(**NARROW, java_script_enabled=False).go("/runs/?project=demo")
+    search, summary = narrow.locator("#search"), narrow.locator("[data-filters] > summary")
+    assert not search.is_visible()
+    assert "1" in (summary.text_content() or "")
+    summary.click()
+    search.fill("train")
+    search.press("Enter")
+    narrow.wait_for_url("**text=train*")
+    wide = visit().go("/runs/?project=demo")
+    assert not wide.locator("[data-filters] > summary").is_visible()
+    fields = wide.locator("[data-filters] .filters > .field:visible")
+    tops = fields.locator("label").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 4
+    assert max(tops) - min(tops) < 0.5
+    wide.keyboard.press("Tab")
+    for _ in range(60):
+        if wide.evaluate("document.activeElement.id") == "search":
+            break
+        wide.keyboard.press("Tab")
+    assert wide.evaluate("document.activeElement.id") == "search"
+
+
+def test_the_form_of_views_stands_off_the_line_of_the_tabs(
+    visit: Callable[..., Visit], served: Served
+) -> None:
+    page = visit().go("/runs/")
+    line, form = (page.locator(name).bounding_box() for name in (".views", "[data-save-view]"))
+    assert form["y"] - (line["y"] + line["height"]) >= 8

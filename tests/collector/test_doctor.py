@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
-from labcarbon_collect.doctor import base, meters
+from labcarbon_collect.doctor import base, data_folder, meters
+from labcarbon_collect.doctor import node as node_checks
 from labcarbon_collect.doctor.base import Check
 
+from tests.collector.collector_process import Collector, wait_for
+from tests.fakes import labcarbon_server as fakes
 from tests.fakes.nvml_driver import LIB_RM_VERSION_MISMATCH
 from tests.fakes.powercap import FakePowercap
 
@@ -145,3 +151,52 @@ def test_cgroups(tmp_path):
     assert "cgroup v1" in meters.cgroups_check(str(tmp_path), str(tmp_path)).summary
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     assert "cgroup v2" in meters.cgroups_check(str(tmp_path), str(tmp_path)).summary
+
+
+def _checks(collector: Collector) -> dict[str, dict[str, str]]:
+    return {each["name"]: each for each in json.loads(collector.call("doctor", "--json").stdout)}
+
+
+def _elsewhere(node: Collector, root: Path, **settings: str) -> Collector:
+    """A user of the node's daemon whose default data folder is another one."""
+    settings = {"LABCARBON_SOCKET": str(node.socket), "XDG_STATE_HOME": str(root), **settings}
+    return Collector(root, {"LABCARBON_DATA": "", **settings}, node_id=node.node_id)
+
+
+def test_the_data_folder_of_the_running_daemon_is_examined(
+    node: Collector, server: fakes.FakeServer, tmp_path: Path
+) -> None:
+    """`make run` of a checkout uses a folder that no other shell names."""
+    node.enrol(server.url)
+    node.start()
+    wait_for(lambda: (node.status() or {}).get("enrolled"))
+    (tmp_path / "user").mkdir()
+    user = _elsewhere(node, tmp_path / "user")
+    checks = _checks(user)
+    assert checks["data"]["state"] == "ok"
+    assert str(node.home) in checks["data"]["what"]
+    assert checks["server"]["state"] == "ok"
+    assert server.url in checks["server"]["what"]
+    assert [path.name for path in (tmp_path / "user").iterdir()] == []
+
+
+def test_a_named_data_folder_is_examined_and_that_of_the_daemon_named(
+    node: Collector, tmp_path: Path
+) -> None:
+    node.start()
+    other = tmp_path / "other"
+    other.mkdir()
+    what = _checks(_elsewhere(node, other, LABCARBON_DATA=str(other)))["data"]["what"]
+    assert what.index(str(other)) < what.index(str(node.home.parent))
+
+
+def test_without_a_daemon_the_examined_data_folder_and_the_way_to_another_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LABCARBON_DATA", raising=False)
+    monkeypatch.setenv("LABCARBON_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setattr(data_folder, "data_dir", lambda environ: tmp_path / "default")
+    monkeypatch.setattr(data_folder, "checkout_data_dir", lambda: tmp_path / "checkout" / "var")
+    what = node_checks.data().summary
+    assert what.startswith(str(tmp_path / "default"))
+    assert f"LABCARBON_DATA={tmp_path / 'checkout' / 'var'} " in what

@@ -88,7 +88,10 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(
                 node_id=person.node_id,
             )
         )
-        two = stranger.run("for number in range(2):\n    mlflow.start_run(); mlflow.end_run()")
+        two = stranger.run(
+            "for number in range(2):\n    mlflow.start_run(); mlflow.end_run()",
+            environ={"LABCARBON_ENFORCE": "1"},
+        )
         first, second = (reported_by_daemon(server, tags[RUN]) for tags in two.created)
         assert (first["state"], second["state"]) == ("finished", "finished")
         assert first["fingerprint"]["params"].keys() == {"lr"}
@@ -99,6 +102,7 @@ def test_with_a_daemon_the_energy_belongs_to_the_run_and_is_printed(
                 f"labcarbon-collect login {server.url}"
             )
         ]
+        assert not [line for line in stranger.run().ours if SKIPPED_CHECK in line]
     finally:
         person.stop()
 

@@ -283,7 +283,7 @@ def test_exit_codes_pass_through_whatever_was_answered(
         assert person.call("run", "--", *shell(f"exit {code}")).returncode == code
 
 
-def test_without_a_login_one_line_reports_the_skipped_check(
+def test_without_a_login_the_skipped_check_is_reported_only_to_those_who_enforce_it(
     tmp_path: Path, server: fakes.FakeServer, script: Path
 ) -> None:
     node = Collector(tmp_path)
@@ -291,7 +291,11 @@ def test_without_a_login_one_line_reports_the_skipped_check(
     node.start()
     try:
         wait_for(lambda: (node.status() or {}).get("enrolled"))
-        done = run_script(node, script, "run")
+        newcomer = run_script(node, script, "run")
+        assert (newcomer.returncode, newcomer.stdout) == (0, "trained\n")
+        assert "login" not in newcomer.stderr
+        done = run_script(node, script, "run", "--enforce")
+        assert (done.returncode, done.stdout) == (0, "trained\n")
         line = (
             "Duplicate check skipped: you are not logged in. Log in with: labcarbon-collect "
             f"login {server.url}"

@@ -104,7 +104,10 @@ def test_registration_is_for_own_running_processes(node: Collector) -> None:
             "ok": True,
             "node": (node.status() or {})["node"],
             "url": "",
+            "lab": "",
             "user": current_user_name(),
+            "pid": node.daemon.pid if node.daemon else None,
+            "data": str(node.root / "data"),
         }
         response = node.request({"op": "end", "run": run, "children_cpu_us": 0})
         assert response is not None

@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.core.jobs import run_until_idle
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Node
-from apps.fleet.services import create_site, set_price, set_static_power
+from apps.fleet.services import create_site, record_start_problem, set_price, set_static_power
 from apps.preflight.choices import Certainty, Verdict
 from apps.preflight.models import DuplicateFinding
 from apps.runs.choices import RunState
@@ -113,6 +113,22 @@ def test_empty_lab_says_which_command_brings_data(owner: Client) -> None:
     assert "labcarbon-collect run --project demo -- python3 -c" in page
     assert figures_on(page) == []
     assert "0 kWh" not in page
+
+
+def test_an_empty_lab_states_why_its_collector_does_not_measure(
+    lab: SmallLab, owner: Client
+) -> None:
+    waiting = text_of(owner.get("/"))
+    record_start_problem(node=lab.node, message="the disk is full <b>", now=T0)
+    page = text_of(owner.get("/"))
+    stopped, needs = page[: page.index('id="action-needed"')], page[page.index("action-needed") :]
+    for part in (stopped, needs):
+        assert part.count("the disk is full &lt;b&gt;") == 1
+        assert f"/nodes/{lab.node.uuid}/#start-problem" in part
+    assert 'data-start-problem="1"' in stopped
+    assert "data-start-problem" not in waiting
+    use(lab)
+    assert "data-start-problem" not in text_of(owner.get(PAGE)), "Action needed is enough"
 
 
 def test_an_empty_past_is_unknown_and_not_zero(lab: SmallLab, owner: Client) -> None:
@@ -233,7 +249,7 @@ def _day_of_use(lab: SmallLab, day: int, energy_mj: int, hours: int = 24) -> Non
                 energy_mj,
                 start_us=T0 + (day * 24 + i) * 60 * MINUTE,
                 end_us=T0 + (day * 24 + i + 1) * 60 * MINUTE,
-                seq=day * 24 + i,
+                seq=(day + 30) * 24 + i,
             )
             for i in range(hours)
         ],
@@ -266,12 +282,34 @@ def test_a_change_is_told_with_the_period_before_as_its_figure(
 def test_an_earlier_period_is_named_by_its_days_or_its_length(
     lab: SmallLab, owner: Client, address: str, name: str
 ) -> None:
-    _day_of_use(lab, 0, 1_000_000)
-    _day_of_use(lab, 1, 750_000)
+    for day in range(-14, 2):
+        _day_of_use(lab, day, 1_000_000)
     with time_machine.travel(datetime(2026, 11, 3, 11, 30, tzinfo=UTC), tick=False):
         owner.force_login(lab.owner)
         page = text_of(owner.get(address))
     assert name in page
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        (
+            "/?from=2026-11-01&to=2026-12-01&compare=year",
+            "between 1 and 30 November 2025",
+        ),
+        ("/?from=2026-11-02&to=2026-11-03", "on 1 November 2026"),
+        ("/?from=2026-11-02&to=2026-12-06", "between 29 September and 1 November 2026"),
+        ("/?from=2026-11-03&to=2026-11-04", "before 09:00 on 2 November 2026"),
+    ],
+)
+def test_a_period_without_readings_is_named_by_its_days(
+    lab: SmallLab, owner: Client, address: str, reason: str
+) -> None:
+    """The first reading is of 2 November, 9:00."""
+    _day_of_use(lab, 0, 1_000_000, hours=60)
+    page = text_of(owner.get(address))
+    line = page[page.index("data-no-comparison") :].partition("</p>")[0]
+    assert f"nothing was measured {reason}." in line
 
 
 def test_no_change_is_told_when_much_is_unknown(lab: SmallLab, owner: Client) -> None:
@@ -351,6 +389,38 @@ def test_months_are_figures_and_a_month_without_data_is_not_zero(
     assert months.count("<li") == 12
     assert len(figures_on(months)) == 1
     assert months.count('class="none"') == 11
+
+
+@pytest.mark.parametrize(("now", "running"), [((2026, 11, 20), 1), ((2026, 12, 2), 0)])
+def test_the_running_month_is_marked_as_such(
+    lab: SmallLab, owner: Client, now: tuple[int, int, int], running: int
+) -> None:
+    use(lab)
+    with time_machine.travel(datetime(*now, tzinfo=UTC), tick=False):
+        owner.force_login(lab.owner)
+        page = text_of(owner.get(PAGE))
+    months = page[page.index('class="months"') : page.index("</figure>")]
+    assert months.count("data-so-far") == running
+    hidden = re.findall(r'<span class="visually-hidden">([^<]*)</span>', months)
+    assert [text for text in hidden if "so far" in text] == [
+        text for text in hidden if "November 2026" in text and running
+    ]
+
+
+def test_the_energy_of_a_period_has_its_share_of_twelve_months(
+    lab: SmallLab, owner: Client
+) -> None:
+    _day_of_use(lab, 0, 1_000_000)
+    assert "data-year-share" not in text_of(owner.get(PAGE)), "there is nothing to compare with"
+    _day_of_use(lab, -10, 3_000_000)
+    page = text_of(owner.get(PAGE))
+    line = page[page.index("data-year-share") :].partition("</p>")[0]
+    assert ">25\u202f" in line
+    assert figures_on(line)[0][1] == 24_000_000
+    assert "December 2025" in line
+    assert "November 2026" in line
+    assert_each_figure_explains_itself(owner, page)
+    assert "data-year-share" not in text_of(owner.get("/?from=2025-01-01&to=2026-12-01"))
 
 
 def test_nothing_is_said_of_nodes_where_there_is_none(lab: SmallLab, owner: Client) -> None:

@@ -150,6 +150,30 @@ def test_groups_sum_to_the_total(
     assert page.count('aria-expanded="false"') >= 2
 
 
+@pytest.mark.parametrize("sort", ["energy", "-energy", "duration", "-duration"])
+def test_runs_without_a_sweep_are_the_last_group(
+    owner: Client, runs: dict[str, UUID], sort: str
+) -> None:
+    page = text_of(owner.get(f"/runs/?group=sweep&sort={sort}"))
+    assert re.findall(r'data-group="([^"]*)"', page) == ["lr, wide", ""]
+
+
+def test_closed_groups_have_the_columns_with_sums_only(
+    owner: Client, runs: dict[str, UUID]
+) -> None:
+    address = "/runs/?group=sweep&show=project&show=started&show=energy&columns=lr"
+    heads = []
+    for more in ("", "&open=lr%2C%20wide"):
+        head = text_of(owner.get(address + more)).partition("<thead>")[2].partition("</thead>")[0]
+        heads.append(re.findall(r">\s*(Project|Started|Energy|lr)\s*<", head))
+    assert heads == [["Energy"], ["Project", "Started", "Energy", "lr"]]
+
+
+def test_the_number_of_filters_is_that_of_the_address(owner: Client, runs: dict[str, UUID]) -> None:
+    for query, number in (("", 0), ("?project=demo&state=finished&group=sweep&columns=lr", 2)):
+        assert f'data-filters="{number}"' in text_of(owner.get(f"/runs/{query}"))
+
+
 def test_an_open_group_has_its_runs_in_order(owner: Client, runs: dict[str, UUID]) -> None:
     page = text_of(owner.get("/runs/?group=sweep&sort=-energy&open=lr%2C+wide"))
     assert names_on(page) == "cdb"

@@ -186,12 +186,14 @@ def _statement(lab: Lab, runs: QuerySet[Run], query: TableQuery) -> tuple[str, l
     tables = []
     if query.group is not None:
         group_key = FIGURE_SORTS.get(query.group_sort, ("", "duration_us"))[1]
+        # the runs without a value of their own are last
+        order_of_groups = f"CASE grp WHEN '' THEN 1 ELSE 0 END, {group_key} {way}, grp"
         tables.append(
-            f"h AS (SELECT grp, {sums} FROM t GROUP BY grp ORDER BY {group_key} {way}, grp{page})"
+            f"h AS (SELECT grp, {sums} FROM t GROUP BY grp ORDER BY {order_of_groups}{page})"
         )
         parts += [
             (
-                f"SELECT {_GROUP}, ROW_NUMBER() OVER (ORDER BY {group_key} {way}, grp), 0, grp, "
+                f"SELECT {_GROUP}, ROW_NUMBER() OVER (ORDER BY {order_of_groups}), 0, grp, "
                 f"'' AS currency, runs, measured, unpriced, duration_us, {columns} FROM h"
             ),
             _apart_sql(_GROUP, "0", "t.grp", "h JOIN t ON t.grp = h.grp"),

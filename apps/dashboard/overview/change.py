@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figure
@@ -9,7 +10,7 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.coverage import DeviceTime, device_times, time_shares
 from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import percent
-from apps.dashboard.periods import Period, day_text, lab_query, local
+from apps.dashboard.periods import Period, lab_query, local
 
 COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
 
@@ -45,7 +46,7 @@ def change_of_energy(
     name = _name(earlier, period)
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > earlier.from_hour * US_PER_HOUR:
-        return Change(None, "", f"no reading covers {name}{_since(first_us, period)}")
+        return Change(None, "", f"nothing was measured {_without_reading(earlier, first_us)}")
     if not _is_comparable(times):
         return Change(None, "", "over 5 % of the device time of this period is unknown")
     if not _is_comparable(device_times(lab, earlier.from_hour, earlier.to_hour, now)):
@@ -87,11 +88,26 @@ def _length(hours: int) -> str:
     return " and ".join(f"{n} {name}{'' if n == 1 else 's'}" for n, name in parts if n)
 
 
-def _since(first_us: int | None, period: Period) -> str:
-    if first_us is None:
-        return ""
-    day = local(first_us // US_PER_HOUR, period.zone).date()
-    return f": the first reading is of {day_text(day, year=True)}"
+def _without_reading(earlier: Period, first_us: int | None) -> str:
+    """Return the days of ``earlier`` before the first reading."""
+    first, last = earlier.first_day, earlier.last_day
+    if first_us is not None:
+        moment = local(first_us // US_PER_HOUR, earlier.zone)
+        last = min(last, moment.date() - timedelta(days=1))
+        if last < first:
+            return f"before {moment:%H:%M} on {_full_day(moment.date())}"
+    if first == last:
+        return f"on {_full_day(first)}"
+    beginning = _full_day(first)
+    if (first.year, first.month) == (last.year, last.month):
+        beginning = str(first.day)
+    elif first.year == last.year:
+        beginning = f"{first.day} {first:%B}"
+    return f"between {beginning} and {_full_day(last)}"
+
+
+def _full_day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
 
 
 def _is_comparable(times: Sequence[DeviceTime]) -> bool:

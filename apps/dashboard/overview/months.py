@@ -15,7 +15,7 @@ from apps.carbon.figures.energy import Figure, figures_of_lab
 from apps.carbon.figures.figure_query import ALLOCATION, TOGETHER, FigureQuery
 from apps.core.intervals import midnight_hour
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.figures import Quantity, carbon_quantity, quantity, total
+from apps.dashboard.figures import Quantity, carbon_quantity, percent_quantity, quantity, total
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.periods import Period, next_unit, unit_start
 
@@ -39,10 +39,18 @@ class Month:
 
 @dataclass(frozen=True)
 class Months:
-    """Twelve months in one unit."""
+    """Twelve months in one unit. ``share``: the energy of the period in percent of that of the
+    months, None if the months contain no other energy.
+    """
 
     unit: Unit
     months: list[Month]
+    share: Quantity | None
+
+    @property
+    def text(self) -> str:
+        """Return the first and the last month."""
+        return f"{self.months[0].name} to {self.months[-1].name}"
 
 
 def last_months(day: date) -> list[date]:
@@ -56,10 +64,10 @@ def last_months(day: date) -> list[date]:
 
 
 def months_of(
-    lab: Lab, query: FigureQuery, period: Period, now: int, has_hardware: bool
+    lab: Lab, query: FigureQuery, period: Period, energy_mj: int, now: int, has_hardware: bool
 ) -> Months | None:
-    """Return the months up to the end of ``period``, None if none has data. ``query``: of the lab
-    over the period. Two queries.
+    """Return the months up to the end of ``period``, None if none has data. ``query``,
+    ``energy_mj``: of the lab over the period. Two queries.
     """
     starts = last_months(period.last_day)
     edges = [midnight_hour(day, period.zone) for day in starts]
@@ -99,7 +107,19 @@ def months_of(
                 is_running=start <= now // US_PER_HOUR < end,
             )
         )
-    return Months(unit, months)
+    return Months(unit, months, _share(query, energy_mj, edges, used))
+
+
+def _share(
+    query: FigureQuery, energy_mj: int, edges: Sequence[int], used: Sequence[Figure]
+) -> Quantity | None:
+    whole_mj = sum(part.energy_mj for part in used)
+    is_within = edges[0] <= query.from_hour and query.to_hour <= edges[-1]
+    return (
+        percent_quantity(query, energy_mj, whole_mj)
+        if is_within and whole_mj > energy_mj > 0
+        else None
+    )
 
 
 def _by_month(parts: dict[int, Figure], edges: Sequence[int]) -> list[Figure]:

@@ -132,6 +132,11 @@ class OverviewPage:
     hardware: Hardware | None
     hardware_chart: Chart | None
 
+    @property
+    def start_problems(self) -> list[Alert]:
+        """Return the alerts of collectors that do not measure."""
+        return [alert for alert in self.alerts if alert.kind == "start-problem"]
+
 
 def overview_page(
     *,
@@ -172,7 +177,7 @@ def overview_page(
         segments=_segments(listed, use),
         unnamed_projects=sum(charge.colour == "s-more" for charge in listed),
         savings=savings_of(lab, use.query, wasted, whole, period),
-        months=months_of(lab, use.query, period, now, hardware is not None),
+        months=months_of(lab, use.query, period, whole.energy_mj, now, hardware is not None),
         units=units,
         rows=[_row(lab, charge, units, whole, hardware) for charge in hardware_charges],
         totals=energy_and_emissions(use.query, whole, units),

@@ -60,7 +60,9 @@ from apps.runs.models import Metric, Run
 PAGE_ROWS = 50
 MOST_SUMMED = 5000  # runs that are summed at once; more only on request
 GROUP_ROWS = 10  # of an open group
+SUMMED = frozenset(("duration", ENERGY, "emission", COST))  # columns with a value of a group
 UNATTRIBUTED = "~unattributed"
+_NO_FILTERS = ("columns", "clip")  # they select columns and energy, not runs
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ class Group:
 @dataclass(frozen=True)
 class RunsPage:
     """A page of the list of runs. ``groups`` is empty unless the list is grouped. ``total``: sums
-    of all filtered runs; None: ``sums_href`` shows them.
+    of all filtered runs; None: ``sums_href`` shows them. If all groups are closed, ``columns`` are
+    those with sums, and ``cells`` is empty.
     """
 
     rows: list[RunRow]
@@ -139,6 +142,7 @@ class RunsPage:
     name_sort: Sort
     cells: list[tuple[str, Sort | None]]
     is_filtered: bool
+    number_of_filters: int
     intents: list[tuple[str, str]]
     projects: list[tuple[str, str]]
     states: list[tuple[str, str]]
@@ -232,6 +236,7 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         if view.group
         else [row.figure for row in listed.values() if row.figure]
     )
+    is_closed = bool(view.group) and not listed
     is_model_shown = "model" in view.show
     rows, _ = figure_rows(
         lab, page_runs, listed, now, visibility, names, clip, units, with_model=is_model_shown
@@ -247,11 +252,16 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         units=units,
         filters=filters,
         view=view,
-        columns=[_column(TABLE_COLUMNS[name], units, address, lab.currency) for name in view.show],
+        columns=[
+            _column(TABLE_COLUMNS[name], units, address, lab.currency)
+            for name in view.show
+            if name in SUMMED or not is_closed
+        ],
         choices=[(column, column.name in view.show) for column in TABLE_COLUMNS.values()],
         name_sort=address.sort("name"),
-        cells=_cell_heads(names, page_runs, address),
+        cells=[] if is_closed else _cell_heads(names, page_runs, address),
         is_filtered=any(filters[name] for name in FILTERS[3:] if name != "columns"),
+        number_of_filters=sum(bool(filters[name]) for name in FILTERS if name not in _NO_FILTERS),
         intents=list(Intent.choices),
         projects=[*lab.projects.values_list("slug", "name"), (UNATTRIBUTED, "Unattributed")],
         states=[(state.value, state.label) for state in RunState],

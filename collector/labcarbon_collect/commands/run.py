@@ -39,6 +39,7 @@ from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import options as work_options
 from labcarbon_collect.runs.child_process import ExitStatus, GatedProcess
 from labcarbon_collect.runs.daemon_link import DaemonLink
+from labcarbon_collect.runs.destination import destination_line, mismatch_warning
 from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.payload import RunPayload, start_background_hash, start_late_survey
@@ -117,6 +118,7 @@ def run(args: argparse.Namespace) -> int:
     )
     if startup.response is not None and startup.response.is_blocking and spec.enforce:
         return _block(payload, process, startup, login)
+    _print_destination(startup.daemon, login)
     process.release()
     reporter = (
         RunReporter(login, payload.run, notify=_notify, timeout_s=STARTUP_TIMEOUT_S)
@@ -188,6 +190,12 @@ def _start_run(
     except Exception as error:  # noqa: BLE001
         return RunStartup(DaemonLink(error=f"{type(error).__name__}: {error}"), Survey({}))
     return startup
+
+
+def _print_destination(daemon: DaemonLink, login: Optional[Login]) -> None:
+    for line in (destination_line(daemon, login), mismatch_warning(daemon, os.environ)):
+        if line:
+            _notify(line)
 
 
 def _block(

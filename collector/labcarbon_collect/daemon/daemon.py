@@ -177,6 +177,7 @@ class Daemon:
             "version": __version__,
             "node": self.node.uuid,
             "pid": os.getpid(),
+            "data": str(self.home.parent),
             "interval_s": self._settings.interval_s,
             "users": self._settings.users.stamp,
             "enrolled": login is not None,
@@ -342,7 +343,10 @@ class Daemon:
                 "ok": True,
                 "node": self.node.uuid,
                 "url": login.url if login else "",
+                "lab": login.lab if login else "",
                 "user": user,
+                "pid": os.getpid(),
+                "data": str(self.home.parent),
             }
         if operation == "so_far":
             return self.runs.current_figures(uid=uid, run=request.get("run"))

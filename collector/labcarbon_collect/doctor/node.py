@@ -7,10 +7,10 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import Optional
 
-from labcarbon_collect.config import collector_dir, data_dir
+from labcarbon_collect.config import collector_dir
 from labcarbon_collect.doctor.base import Check, register_check
+from labcarbon_collect.doctor.data_folder import data_folder
 from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.sources.base import SourceAbsent
 from labcarbon_collect.sources.cpu_model import CpuModel
@@ -107,13 +107,14 @@ def clock() -> Check:
 @register_check("data")
 def data() -> Check:
     """Check whether the data folder is writable and has space."""
-    owner = foreign_owner(data_dir(os.environ) / "collector")
-    if os.geteuid() == 0 and owner is not None:
+    folder = data_folder()
+    if folder.is_inaccessible:
+        owner = "another user" if folder.other_owner is None else f"uid {folder.other_owner}"
         return Check(
-            "data", "ok", f"{data_dir(os.environ)} belongs to the service's user (uid {owner})"
+            "data", "ok", f"{folder.path} belongs to the service's user ({owner}), {folder.origin}"
         )
     try:
-        home = collector_dir(os.environ)
+        home = collector_dir(folder.environ)
         node = node_identity(home, os.environ)
     except ConfigurationError as error:
         return Check("data", "bad", "the data folder cannot be used", str(error))
@@ -121,7 +122,7 @@ def data() -> Check:
         return Check(
             "data",
             "bad",
-            f"{data_dir(os.environ)} cannot be used: {error.strerror}",
+            f"{folder.path} cannot be used: {error.strerror}",
             "export LABCARBON_DATA=FOLDER",
         )
     free = shutil.disk_usage(home).free
@@ -132,16 +133,7 @@ def data() -> Check:
             f"{free >> 20} MiB free at {home}; a full spool needs 200 MiB",
             f"free space at {home}",
         )
-    return Check("data", "ok", f"{home}, node {node.uuid}")
-
-
-def foreign_owner(path: Path) -> Optional[int]:
-    """Return the owner (uid) of a folder if it is not the current user."""
-    try:
-        owner = path.stat().st_uid
-    except OSError:
-        return None
-    return owner if owner != os.geteuid() else None
+    return Check("data", "ok", f"{home}, node {node.uuid}, {folder.origin}")
 
 
 def _is_running(*names: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Optional
 from urllib.parse import urlsplit
 
 from labcarbon_collect.api.transport import (
@@ -18,12 +18,11 @@ from labcarbon_collect.config import (
     Login,
     client_sockets,
     collector_dir,
-    data_dir,
     read_enrolment,
     read_login,
 )
 from labcarbon_collect.doctor.base import Check, register_check
-from labcarbon_collect.doctor.node import foreign_owner
+from labcarbon_collect.doctor.data_folder import daemon_status, data_folder
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, SocketDenied
 from labcarbon_collect.node_identity import ConfigurationError, node_identity
 from labcarbon_collect.pseudonyms import HASH, KEEP, user_names
@@ -63,7 +62,7 @@ def daemon() -> Check:
 @register_check("users")
 def users() -> Check:
     """Check how user names are sent."""
-    daemon_stamp = str((_daemon_status() or {}).get("users") or "")
+    daemon_stamp = str((daemon_status() or {}).get("users") or "")
     try:
         mode, _, fingerprint = (daemon_stamp or user_names(os.environ).stamp).partition(" ")
     except ConfigurationError as error:
@@ -83,7 +82,7 @@ def users() -> Check:
 @register_check("enrolment")
 def enrolment_check() -> Check:
     """Check whether this node is enrolled."""
-    status = _daemon_status()
+    status = daemon_status()
     if status is not None and status.get("enrolled"):
         return Check(
             "enrolment",
@@ -127,7 +126,7 @@ def server() -> Check:
     url = (
         login.url
         if login
-        else os.environ.get("LABCARBON_URL") or str((_daemon_status() or {}).get("url") or "")
+        else os.environ.get("LABCARBON_URL") or str((daemon_status() or {}).get("url") or "")
     )
     if not url:
         return Check("server", "absent", "no server is configured", "labcarbon-collect enrol URL")
@@ -173,19 +172,9 @@ def _clock_check(url: str, server_time_us: object, started_s: float) -> Check:
     return Check("server", "ok", f"{url} responds, {channel}")
 
 
-def _daemon_status() -> Optional[Dict[str, Any]]:
-    """Return the daemon's status, or None."""
-    try:
-        client = Client(client_sockets(os.environ), timeout_s=2.0)
-        status = client.call({"op": "status"}, timeout_s=3.0)
-        client.close()
-    except DaemonUnavailable:
-        return None
-    return status
-
-
 def _node_login() -> Optional[Login]:
-    if os.geteuid() == 0 and foreign_owner(data_dir(os.environ) / "collector") is not None:
+    folder = data_folder()
+    if folder.is_inaccessible:
         return None  # the service's own user stores it, so the daemon is queried instead
-    home = collector_dir(os.environ)
+    home = collector_dir(folder.environ)
     return read_enrolment(home, os.environ, node_identity(home, os.environ).uuid)

@@ -134,11 +134,7 @@ class MlflowRun:
         )
         self._print_startup()
         response = self._startup.response
-        if (
-            response is not None
-            and response.is_blocking
-            and os.environ.get("LABCARBON_ENFORCE", "").lower() in _TRUE_VALUES
-        ):
+        if response is not None and response.is_blocking and self._payload.spec.enforce:
             self._block(response)
         if not self.is_reported:
             return
@@ -308,6 +304,6 @@ def _process_spec(
         intent,
         environ.get("LABCARBON_SWEEP", ""),
         None,
-        enforce=False,
+        enforce=environ.get("LABCARBON_ENFORCE", "").lower() in _TRUE_VALUES,
         first_survey=first_survey,
     )

@@ -28,6 +28,9 @@ class DaemonLink:
     user: Optional[str] = None  # pseudonym of the user
     error: str = ""
     gpus: Tuple[str, ...] = ()  # names of the measured GPUs
+    lab: str = ""
+    pid: int = 0
+    data: str = ""  # its data folder
 
 
 def register(
@@ -46,12 +49,15 @@ def register(
     error_message = response_error(response)
     if error_message:
         return DaemonLink(error=f"the daemon did not register this run: {error_message}")
-    node, user = response.get("node"), response.get("user")
+    node, user, process = (response.get("node"), response.get("user"), response.get("pid"))
     return DaemonLink(
         client,
         node if is_uuid(node) else None,
         str(response.get("url") or ""),
         user if isinstance(user, str) else None,
+        lab=str(response.get("lab") or ""),
+        pid=process if isinstance(process, int) else 0,
+        data=str(response.get("data") or ""),
     )
 
 

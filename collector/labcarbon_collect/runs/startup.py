@@ -56,7 +56,8 @@ def start_run(
 ) -> RunStartup:
     """Do all startup steps within ``budget``.
 
-    ``build_facts`` returns the body of PUT from the daemon's response and the fingerprint.
+    ``build_facts`` returns the body of PUT from the daemon's response and the fingerprint. Without
+    a login there is no duplicate check, which is an error only if the run enforces it.
     """
     survey = spec.survey(min(PART_TIMEOUT_S, budget.remaining_s / 2))
     forwarded = build_facts(daemon_link.DaemonLink(), survey.wire) if login is None else None
@@ -75,7 +76,7 @@ def start_run(
         startup.response, startup.error = await_reply(
             preflight_call, login.url if login else "", budget
         )
-    elif check and daemon.url:
+    elif check and spec.enforce and daemon.url:
         startup.error = f"you are not logged in. Log in with: labcarbon-collect login {daemon.url}"
     return startup
 
