@@ -4,17 +4,18 @@ from collections.abc import Callable
 
 from django.db.models import F
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, User
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
 from apps.energy.services.ledger import settle_chunk
+from apps.fleet.models import Node
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide
 from labcarbon.demo import artifacts, hardware, measurements, runs
 from labcarbon.demo.lab import DemoLab, add_node, add_rule, create
-from labcarbon.demo.plan import DAYS, Calendar, machines, runs_of
+from labcarbon.demo.plan import DAYS, PEOPLE, Calendar, machines, runs_of
 
 JOBS_PER_REPORT = 500
 SETTLED_HOURS = 2_000  # device-hours per transaction: no request waits for it
@@ -35,7 +36,7 @@ def generate(
     for number, machine in enumerate(planned, 1):
         work = runs_of(machine, seed, now_hour)
         node = add_node(made, machine)
-        runs.add_runs(made, node, machine, work, now)
+        runs.add_runs(made.people, node, machine, work, now)
         count = measurements.upload(node, machine, work, seed, now)
         nodes.append((machine, node))
         report(f"machine {number} of {len(planned)}: {machine.name}, {count} windows")
@@ -54,6 +55,29 @@ def generate(
     _confirm_duplicates(made, now)
     _run_jobs(report)
     return made.lab
+
+
+def upload_recent(*, calendar: Calendar, now: int, seed: int, multiplier: int) -> int:
+    """Upload the runs and windows of a demo since its last ones, for each node that is neither
+    silent nor retired. Return the number of windows.
+    """
+    people = {user.username: user for user in User.objects.filter(username__in=PEOPLE)}
+    count = 0
+    for machine in machines(seed, calendar, multiplier):
+        node = Node.objects.filter(uuid=machine.uuid, retired_us__isnull=True).first()
+        if node is None or machine.to_hour is not None:
+            continue
+        positions = measurements.positions_of(node, machine)
+        since_us = min((position.end_us for position in positions.values()), default=now)
+        work = [
+            run
+            for run in runs_of(machine, seed, now // US_PER_HOUR)
+            if run.to_hour * US_PER_HOUR >= since_us
+        ]
+        runs.add_runs(people, node, machine, work, now)
+        windows = list(measurements.windows_after(machine, work, positions, seed, now))
+        count += measurements.send(node, machine, windows, seed)
+    return count
 
 
 def _run_jobs(report: Report) -> None:
