@@ -6,6 +6,8 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from django.db import transaction
+
 from apps.accounts.models import User
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
@@ -22,6 +24,7 @@ POINTS = 24
 _EXIT_CODES = {RunState.FINISHED: 0, RunState.FAILED: 1, RunState.KILLED: 137}
 
 
+@transaction.atomic
 def add_runs(
     people: Mapping[str, User],
     node: Node,
