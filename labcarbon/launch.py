@@ -227,9 +227,9 @@ def prepare(data_dir: Path) -> None:
 
 
 def create_processes(
-    data_dir: Path, port: int, *, has_collector: bool = True
+    data_dir: Path, port: int, *, is_demo: bool = False
 ) -> list[SupervisedProcess]:
-    """Return the processes in start order."""
+    """Return the processes in start order. A demo uploads made-up data instead of a collector's."""
     logs = data_dir / "logs"
     python = sys.executable
     web = [python, "-m", "gunicorn", "labcarbon.wsgi", "--config", "python:labcarbon.gunicorn"]
@@ -245,7 +245,10 @@ def create_processes(
             "worker", [python, str(BASE_DIR / "manage.py"), "worker"], logs / "worker.log", {}
         ),
     ]
-    if has_collector:
+    if is_demo:
+        uploads = [python, "-m", "labcarbon.demo.live"]
+        processes.append(SupervisedProcess("demo nodes", uploads, logs / "nodes.log", {}))
+    else:
         collector = [str(BIN / "labcarbon-collect"), "daemon"]
         processes.append(SupervisedProcess("collector", collector, logs / "collector.log", {}))
     return processes
@@ -455,7 +458,7 @@ def run(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    processes = create_processes(data_dir, environment.port, has_collector=not environment.is_demo)
+    processes = create_processes(data_dir, environment.port, is_demo=environment.is_demo)
     try:
         processes[0].start()
         wait_until_ready(f"http://127.0.0.1:{environment.port}", processes[0])

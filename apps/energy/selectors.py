@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q
 
 from apps.accounts.models import Lab
-from apps.core.sql import as_int, fetch_rows, int_pairs_sql
+from apps.core.sql import as_int, fetch_rows, int_pairs_sql, placeholders
 from apps.core.units import US_PER_HOUR
 from apps.energy.ledger_entries import EntryKey, ShareRow
 from apps.energy.models import DeviceHour, UtilizationHour
@@ -172,13 +172,14 @@ def utilization_of_run(lab: Lab, run_uuid: Any) -> dict[str, Utilization]:
     return dict(sums)
 
 
-def energy_of_kinds(node_id: int, hour: int, kinds: tuple[str, ...]) -> int:
-    """Return the ledger's energy of a node's devices of some kinds in one hour, mJ."""
-    marks = ", ".join(["%s"] * len(kinds))
+def energy_of_kinds(
+    node_id: int, from_hour: int, to_hour: int, kinds: tuple[str, ...]
+) -> dict[int, int]:
+    """Return {hour: the ledger's energy of a node's devices of some kinds, mJ}."""
     rows = fetch_rows(
-        "SELECT SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON d.id = "
-        "e.device_id "
-        f"WHERE e.node_id = %s AND e.hour = %s AND d.kind IN ({marks})",
-        [node_id, hour, *kinds],
+        "SELECT e.hour, SUM(e.energy_mj) AS mj FROM energy_ledgerentry e JOIN fleet_device d ON "
+        "d.id = e.device_id WHERE e.node_id = %s AND e.hour >= %s AND e.hour < %s "
+        f"AND d.kind IN ({placeholders(kinds)}) GROUP BY e.hour",
+        [node_id, from_hour, to_hour, *kinds],
     )
-    return as_int(next(rows)["mj"])
+    return {row["hour"]: as_int(row["mj"]) for row in rows}

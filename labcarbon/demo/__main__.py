@@ -7,13 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-from labcarbon.demo.marks import DATABASE, create_database, is_demo_folder, mark_folder
+from labcarbon.demo.marks import DATABASE, GENERATED, create_database, is_demo_folder, mark_folder
 from labcarbon.env import BASE_DIR, ConfigurationError
 from labcarbon.launch import StartupError, run
 
 FOLDER = BASE_DIR / "var-demo"
 PORT = 8010
-DONE = "generated.json"  # written when the lab is complete
 _PARTIAL = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "databases-created")
 
 
@@ -42,7 +41,7 @@ def set_environment(folder: Path, port: int) -> None:
 
 def begin_database(folder: Path) -> None:
     """Create the marked database. One that was not completed is created again."""
-    if not (folder / DONE).exists():
+    if not (folder / GENERATED).exists():
         for name in _PARTIAL:
             (folder / name).unlink(missing_ok=True)
     create_database(folder)
@@ -53,7 +52,7 @@ def _fill(folder: Path, seed: int, multiplier: int) -> None:
     from apps.core.clock import now_us, utc
     from labcarbon.demo.generator import generate
 
-    done = folder / DONE
+    done = folder / GENERATED
     if done.exists():
         facts = json.loads(done.read_text(encoding="utf-8"))
         print(f"Made-up data until {facts['until']}, from {done.parent}")

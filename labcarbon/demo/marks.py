@@ -8,6 +8,7 @@ from pathlib import Path
 
 DATABASE = "labcarbon.sqlite3"
 MARK = "made-up-data.txt"
+GENERATED = "generated.json"  # written when the lab is complete
 APPLICATION_ID = 0x4C434465
 _MAGIC = b"SQLite format 3\x00"
 _OFFSET = 68  # of the application id: https://www.sqlite.org/fileformat.html

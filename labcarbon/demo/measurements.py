@@ -4,13 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.ingest.choices import FLAG_MERGED
+from apps.ingest.models import EnergyWindow
 from apps.ingest.parsing import MAX_WINDOWS, parse_batch
 from apps.ingest.services import accept_batch
 from labcarbon.demo.plan import Card, Machine, PlannedRun, identity, is_working_hour
@@ -19,8 +20,7 @@ MINUTE_US = 60_000_000
 _MONO_US = 10**9  # of the clock of the machine at its first window
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The energy of one device in an hour or a part of it, with its consumers, utilization (‰) and
     memory in use (MiB; None for processors).
     """
@@ -37,13 +37,29 @@ class Window:
     memory_mib: int | None
 
 
+@dataclass
+class Position:
+    """Where the windows of a device continue. ``counter``: its reading, mJ."""
+
+    end_us: int
+    sequence: int
+    epoch: int
+    counter: int
+
+
+RunsByHour = Mapping[int, list[PlannedRun]]
+
+
 def upload(node: Node, machine: Machine, runs: Sequence[PlannedRun], seed: int, now: int) -> int:
     """Upload the windows of a machine until ``now``. Return their number."""
-    boot = str(identity(seed, f"{machine.name}.boot"))
+    return send(node, machine, list(windows_of(machine, runs, seed, now)), seed)
+
+
+def send(node: Node, machine: Machine, windows: list[Window], seed: int) -> int:
+    """Upload windows in batches. Return their number."""
     size = MAX_WINDOWS // len(machine.cards) * len(machine.cards)
-    windows = list(windows_of(machine, runs, seed, now))
     for first in range(0, len(windows), size):
-        _send(node, machine, windows[first : first + size], boot, seed)
+        _send_batch(node, machine, windows[first : first + size], seed)
     return len(windows)
 
 
@@ -53,23 +69,75 @@ def windows_of(
     """Yield the windows of all devices, hour by hour."""
     by_card = _runs_by_hour(machine, runs)
     dice = {card.key: Random(f"{seed}/{card.key}") for card in machine.cards}
-    counters: dict[str, int] = {}
-    epoch, last_us = 0, -1
-    for sequence, (start_us, end_us) in enumerate(_spans(machine, now)):
-        if start_us != last_us:
-            epoch, counters = epoch + 1, dict.fromkeys(dice, 90_000_000)
-        last_us, hour = end_us, start_us // US_PER_HOUR
+    positions = {card.key: Position(-1, -1, 0, 0) for card in machine.cards}
+    for start_us, end_us in _spans(machine, now):
         for card in machine.cards:
-            users = by_card[card.key].get(hour, ())
-            watts = _watts(card, users, dice[card.key].uniform(0.94, 1.06))
-            energy = int(watts * (end_us - start_us) / 1000)
-            has_counter = card.measurement in ("nvml_counter", "rapl")
-            yield Window(
-                card, start_us, end_us, energy, _shares(machine, card, users, energy, hour),
-                counters[card.key] if has_counter else None, sequence, epoch,
-                _load_pm(card, users), _memory_mib(users) if card.is_gpu else None,
-            )  # fmt: skip
-            counters[card.key] += energy
+            position = positions[card.key]
+            if start_us != position.end_us:
+                position.epoch, position.counter = position.epoch + 1, 90_000_000
+            noise = dice[card.key].uniform(0.94, 1.06)
+            yield _next_window(machine, card, by_card[card.key], position, start_us, end_us, noise)
+
+
+def positions_of(node: Node, machine: Machine) -> dict[str, Position]:
+    """Return where the windows of each device of a machine continue, by its key."""
+    positions = {}
+    for card in machine.cards:
+        stored = EnergyWindow.objects.filter(node=node, device__lab=node.lab, device__key=card.key)
+        if last := stored.select_related("epoch").order_by("-start_us").first():
+            epoch = int(last.epoch.key.rpartition("/")[2])
+            positions[card.key] = Position(last.end_us, last.sequence, epoch, last.counter_end or 0)
+    return positions
+
+
+def windows_after(
+    machine: Machine,
+    runs: Sequence[PlannedRun],
+    positions: Mapping[str, Position],
+    seed: int,
+    now: int,
+) -> Iterator[Window]:
+    """Yield the windows of each device from its position until ``now``, cut at whole hours."""
+    by_card = _runs_by_hour(machine, runs)
+    until_us = now // MINUTE_US * MINUTE_US
+    for card in machine.cards:
+        position = positions.get(card.key)
+        while position is not None and position.end_us < until_us:
+            start_us = position.end_us
+            end_us = min(until_us, (start_us // US_PER_HOUR + 1) * US_PER_HOUR)
+            noise = Random(f"{seed}/{card.key}/{start_us}").uniform(0.9, 1.1)
+            yield _next_window(machine, card, by_card[card.key], position, start_us, end_us, noise)
+
+
+def _next_window(
+    machine: Machine,
+    card: Card,
+    runs: RunsByHour,
+    position: Position,
+    start_us: int,
+    end_us: int,
+    noise: float,
+) -> Window:
+    """Return the window of one device, and advance its position."""
+    hour = start_us // US_PER_HOUR
+    users = runs.get(hour, ())
+    energy_mj = int(_watts(card, users, noise) * (end_us - start_us) / 1000)
+    has_counter = card.measurement in ("nvml_counter", "rapl")
+    counter_start = position.counter
+    position.end_us, position.sequence = end_us, position.sequence + 1
+    position.counter += energy_mj
+    return Window(
+        card,
+        start_us,
+        end_us,
+        energy_mj,
+        _shares(machine, card, users, energy_mj, hour),
+        counter_start if has_counter else None,
+        position.sequence,
+        position.epoch,
+        _load_pm(card, users),
+        _memory_mib(users) if card.is_gpu else None,
+    )
 
 
 def _spans(machine: Machine, now: int) -> Iterator[tuple[int, int]]:
@@ -84,9 +152,7 @@ def _spans(machine: Machine, now: int) -> Iterator[tuple[int, int]]:
         yield end * US_PER_HOUR, last_us
 
 
-def _runs_by_hour(
-    machine: Machine, runs: Sequence[PlannedRun]
-) -> Mapping[str, Mapping[int, list[PlannedRun]]]:
+def _runs_by_hour(machine: Machine, runs: Sequence[PlannedRun]) -> Mapping[str, RunsByHour]:
     found: dict[str, dict[int, list[PlannedRun]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         keys = [*(machine.gpus[number].key for number in run.gpus), machine.cpu.key]
@@ -126,9 +192,10 @@ def _shares(
     return (*((key, part) for key in keys), ("idle", energy - part * len(keys)))
 
 
-def _send(node: Node, machine: Machine, windows: list[Window], boot: str, seed: int) -> None:
+def _send_batch(node: Node, machine: Machine, windows: list[Window], seed: int) -> None:
     """Upload one batch at the time of its last window."""
     sent_us = max(window.end_us for window in windows)
+    boot = str(identity(seed, f"{machine.name}.boot"))
     body = _body(node, machine, windows, boot, sent_us, seed)
     batch = parse_batch(msgspec.json.encode(body))
     results = accept_batch(node=node, batch=batch, received_us=sent_us)
@@ -166,8 +233,7 @@ def _body(
         "energy_mj": [window.energy_mj for window in windows],
         "measurement": [window.card.measurement for window in windows],
         "flags": [
-            FLAG_MERGED if window.end_us - window.start_us == US_PER_HOUR else 0
-            for window in windows
+            FLAG_MERGED if window.end_us - window.start_us > MINUTE_US else 0 for window in windows
         ],
         "processes": [len(window.shares) - 1 for window in windows],
         "util_mean_pm": [window.util_pm for window in windows],

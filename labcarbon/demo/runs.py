@@ -1,11 +1,14 @@
 """The runs of the demo, with fingerprints, metrics that fall, and sweeps."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from random import Random
 from typing import Any
 
+from django.db import transaction
+
+from apps.accounts.models import User
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.runs.choices import RunState
@@ -15,23 +18,29 @@ from apps.runs.services.fingerprints import fingerprint_from_params
 from apps.runs.services.metrics import add_points
 from apps.runs.services.runs import RunFacts, change_run, put_run
 from apps.runs.services.updates import RunUpdate
-from labcarbon.demo.lab import DemoLab
 from labcarbon.demo.plan import SCRIPTS, Machine, PlannedRun
 
 POINTS = 24
 _EXIT_CODES = {RunState.FINISHED: 0, RunState.FAILED: 1, RunState.KILLED: 137}
 
 
+@transaction.atomic
 def add_runs(
-    made: DemoLab, node: Node, machine: Machine, runs: Sequence[PlannedRun], now: int
+    people: Mapping[str, User],
+    node: Node,
+    machine: Machine,
+    runs: Sequence[PlannedRun],
+    now: int,
 ) -> None:
-    """Report the runs of a machine that began before ``now``."""
+    """Report the runs of a machine that began before ``now``. Without its person, who can be
+    erased, a run has none.
+    """
     for run in runs:
         if run.from_hour * US_PER_HOUR < now:
-            _add(made, node, machine, run, now)
+            _add(people.get(run.person), node, machine, run, now)
 
 
-def _add(made: DemoLab, node: Node, machine: Machine, run: PlannedRun, now: int) -> None:
+def _add(who: User | None, node: Node, machine: Machine, run: PlannedRun, now: int) -> None:
     start_us, end_us = run.from_hour * US_PER_HOUR, run.to_hour * US_PER_HOUR
     script = SCRIPTS[run.project] if run.project else "train.py"
     is_over = end_us <= now
@@ -50,21 +59,21 @@ def _add(made: DemoLab, node: Node, machine: Machine, run: PlannedRun, now: int)
             intent="sweep" if run.sweep else "train",
         ),
     )
-    who = made.people[run.person]
     put_run(
-        lab=made.lab,
+        lab=node.lab,
         uuid=run.uuid,
         facts=facts,
         by=who,
         bound_node=node.uuid,
         now=None if is_over else now,
     )
-    points = {"val_loss": _curve(run, start_us, min(end_us, now))}
-    add_points(lab=made.lab, uuid=run.uuid, points=points, bound_node=node.uuid, now=None)
+    if curve := [point for point in _curve(run, start_us, end_us) if point.at_us <= now]:
+        points = {"val_loss": curve}
+        add_points(lab=node.lab, uuid=run.uuid, points=points, bound_node=node.uuid, now=None)
     if is_over:
         state = RunState(run.outcome)
         change_run(
-            lab=made.lab,
+            lab=node.lab,
             uuid=run.uuid,
             state=state,
             ended_us=end_us,

@@ -61,7 +61,7 @@ def test_only_documents_and_their_pictures_are_served(owner: Client) -> None:
         "/help/adr/",
         "/help/api/openapi.yaml/",
         "/help/pictures/no-such.png",
-        "/help/pictures/run-narrow.png",  # no document shows it
+        "/help/pictures/overview.png",  # only the README shows it
     ):
         for client in (owner, Client()):
             assert client.get(address).status_code == 404, address

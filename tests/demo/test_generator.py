@@ -1,5 +1,6 @@
 """The demo lab is the same for the same seed and hour, and its pages, API and ledger agree."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,12 +12,16 @@ from apps.assets.models import Asset, EmbodiedCharge
 from apps.carbon.figures.combined import group_figures
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.figure_query import FigureQuery
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.energy.models import LedgerEntry
+from apps.fleet.models import Device
+from apps.fleet.selectors import nodes_in_use, silent_nodes
 from apps.ingest.models import EnergyWindow, QuarantinedWindow
+from apps.runs.choices import RunState
 from apps.runs.models import Metric, Run
-from labcarbon.demo.generator import generate
-from labcarbon.demo.measurements import windows_of
+from labcarbon.demo.generator import generate, upload_recent
+from labcarbon.demo.measurements import MINUTE_US, windows_of
 from labcarbon.demo.plan import Calendar, machines, runs_of
 from tests.properties.histories import undone
 from tests.shipped_data import T0
@@ -78,10 +83,40 @@ def test_the_same_seed_gives_the_same_lab_and_its_sums_are_those_of_the_ledger()
     assert "finished" in states
     assert CleanupPlan.objects.filter(lab=lab).count() == 1
     assert Asset.objects.filter(lab=lab).count() == 4 + 8 + 2
+    _assert_uploads_go_on(lab)
 
 
 def _sum(rows: Any) -> int:
     return int(rows.aggregate(total=Sum("energy_mj"))["total"])
+
+
+def _assert_uploads_go_on(lab: Lab) -> None:
+    """What a running demo uploads later joins on to what there is, and one node stays silent."""
+    calendar = Calendar(NOW // US_PER_HOUR, DAYS)
+    minute = NOW // MINUTE_US * MINUTE_US
+    assert upload_recent(calendar=calendar, now=NOW, seed=1, multiplier=1) == 0
+    assert upload_recent(calendar=calendar, now=minute + MINUTE_US, seed=1, multiplier=1) == 10
+    run_until_idle(worker="test")
+    later = minute + 7 * US_PER_HOUR
+    assert upload_recent(calendar=calendar, now=later, seed=1, multiplier=1) > 0
+    assert upload_recent(calendar=calendar, now=later, seed=1, multiplier=1) == 0
+    run_until_idle(worker="test")
+
+    assert not QuarantinedWindow.objects.exists()
+    assert [node.hostname for node in silent_nodes(lab, later + MINUTE_US)] == ["ws-02"]
+    for device in Device.objects.filter(node__in=nodes_in_use(lab).exclude(hostname="ws-02")):
+        spans = EnergyWindow.objects.filter(device=device, end_us__gt=NOW - US_PER_HOUR)
+        rows = list(spans.order_by("start_us").values_list("start_us", "end_us"))
+        assert all(one[1] == next_[0] for one, next_ in pairwise(rows)), device
+        assert not rows or rows[-1][1] == later
+    windows = EnergyWindow.objects.filter(device__lab=lab)
+    metered = LedgerEntry.objects.filter(lab=lab).exclude(device__key__startswith="host:")
+    assert _sum(windows) == _sum(metered)
+    running = Run.objects.filter(lab=lab, state=RunState.RUNNING)
+    ended = Run.objects.filter(lab=lab, ended_us__gt=NOW)
+    assert running.exists()
+    assert ended.exists()
+    assert all(run.ended_us <= later for run in ended)
 
 
 def test_a_later_hour_of_the_day_only_adds_windows() -> None:

@@ -199,29 +199,38 @@ def settle_hours(
             selectors.shares_spanning(device.pk, from_hour, to_hour), hours
         ).items():
             energy[key] += part
-    _replace(device, hours, energy)
+    _replace(device, from_hour, to_hour, energy)
+    by_hour = _intervals_by_hour([device.pk], from_hour, to_hour)
+    sums: dict[tuple[int, int], int] = defaultdict(int)
+    for key, part in energy.items():
+        sums[key.node_id, key.hour] += part
+    _replace_hours(device, from_hour, to_hour, by_hour, sums)
+    return set(energy), set(by_hour)
+
+
+def _intervals_by_hour(
+    device_ids: list[int], from_hour: int, to_hour: int
+) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """Return {(node id, hour): (start, end) of the windows of the devices that touch the hour}."""
     by_hour: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for row in selectors.intervals([device.pk], from_hour, to_hour):
+    for row in selectors.intervals(device_ids, from_hour, to_hour):
         for hour in range(
             max(from_hour, row["start_us"] // US_PER_HOUR),
             min(to_hour, (row["end_us"] - 1) // US_PER_HOUR + 1),
         ):
             by_hour[row["node_id"], hour].append((row["start_us"], row["end_us"]))
-    sums: dict[tuple[int, int], int] = defaultdict(int)
-    for key, part in energy.items():
-        sums[key.node_id, key.hour] += part
-    _replace_hours(device, hours, by_hour, sums)
-    return set(energy), set(by_hour)
+    return by_hour
 
 
 def _replace_hours(
     device: Device,
-    hours: frozenset[int],
+    from_hour: int,
+    to_hour: int,
     windows: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
     sums: Mapping[tuple[int, int], int],
 ) -> None:
     """Write the covered time of device-hours. ``windows`` and ``sums``: by (node id, hour)."""
-    DeviceHour.objects.filter(device=device, hour__in=hours).delete()
+    DeviceHour.objects.filter(device=device, hour__gte=from_hour, hour__lt=to_hour).delete()
     places = sorted(windows, key=lambda place: (place[1], place[0]))
     if not places:
         return
@@ -240,8 +249,8 @@ def _replace_hours(
     bulk_insert("energy_devicehour", columns)
 
 
-def _replace(device: Device, hours: frozenset[int], energy: Mapping[EntryKey, int]) -> None:
-    LedgerEntry.objects.filter(device=device, hour__in=hours).delete()
+def _replace(device: Device, from_hour: int, to_hour: int, energy: Mapping[EntryKey, int]) -> None:
+    LedgerEntry.objects.filter(device=device, hour__gte=from_hour, hour__lt=to_hour).delete()
     if not energy:
         return
     keys = sorted(energy, key=lambda key: (key.hour, key.consumer_id))
@@ -282,26 +291,28 @@ def settle_overhead(*, node: Node, hours: set[int]) -> None:
         .values_list("device_id", flat=True)
         .distinct()
     )
-    for hour in sorted(hours):
-        measured_times = [
-            (row["start_us"], row["end_us"])
-            for row in selectors.intervals(inner, hour, hour + 1)
-            if row["node_id"] == node.pk
-        ]
-        covered = ledger_entries.covered_us(measured_times, hour)
+    for from_hour, to_hour in ledger_entries.runs_of_hours(hours):
         energy: dict[EntryKey, int] = {}
-        if static_power_mw is not None and covered:
-            measured = selectors.energy_of_kinds(node.pk, hour, (DeviceKind.CPU, DeviceKind.DRAM))
-            key = EntryKey(
-                hour,
-                node.pk,
-                consumer.pk,
-                int(EnergyQuality.MODELLED),
-                int(ShareQuality.WHOLE),
-                int(PlacementQuality.EXACT),
+        if static_power_mw is not None:
+            intervals = _intervals_by_hour(inner, from_hour, to_hour)
+            measured = selectors.energy_of_kinds(
+                node.pk, from_hour, to_hour, (DeviceKind.CPU, DeviceKind.DRAM)
             )
-            energy[key] = ledger_entries.overhead_mj(static_power_mw, covered, measured)
-        _replace(host, frozenset({hour}), energy)
+            for hour in range(from_hour, to_hour):
+                covered = ledger_entries.covered_us(intervals.get((node.pk, hour), ()), hour)
+                if covered:
+                    key = EntryKey(
+                        hour,
+                        node.pk,
+                        consumer.pk,
+                        int(EnergyQuality.MODELLED),
+                        int(ShareQuality.WHOLE),
+                        int(PlacementQuality.EXACT),
+                    )
+                    energy[key] = ledger_entries.overhead_mj(
+                        static_power_mw, covered, measured.get(hour, 0)
+                    )
+        _replace(host, from_hour, to_hour, energy)
 
 
 @transaction.atomic

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Max, Min
 
 from apps.accounts.models import Lab
@@ -50,11 +50,7 @@ def add_points(
         for name, metric_points in points.items()
         if metric_points
     )
-    Metric.objects.bulk_update(
-        metrics.values(),
-        ["count", "last_step", "last_value", "min_value", "max_value"],
-        batch_size=100,
-    )
+    _save_summaries(metrics.values())
     if now is not None and (
         run.state == RunState.LOST
         or run.last_report_us is None
@@ -109,6 +105,18 @@ def _add(metric: Metric, points: Sequence[Point]) -> int:
         metric.min_value = min(values if metric.min_value is None else [metric.min_value, *values])
         metric.max_value = max(values if metric.max_value is None else [metric.max_value, *values])
     return new
+
+
+def _save_summaries(metrics: Iterable[Metric]) -> None:
+    with connection.cursor() as cursor:  # bulk_update would write a CASE for each row
+        cursor.executemany(
+            "UPDATE runs_metric SET count = %s, last_step = %s, last_value = %s, least = %s, "
+            "greatest = %s WHERE id = %s",
+            [
+                (row.count, row.last_step, row.last_value, row.min_value, row.max_value, row.pk)
+                for row in metrics
+            ],
+        )
 
 
 def _stored_values(metric: Metric, points: Sequence[Point]) -> dict[int, float | None]:
