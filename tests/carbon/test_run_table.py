@@ -96,7 +96,7 @@ def test_groups_sum_to_the_total_and_open_ones_have_rows(small: SmallLab) -> Non
         "": 14_000,
     }
     assert list(found.groups) == ["lr", ""]
-    assert list(table(small, group=group, descending=False).groups) == ["", "lr"]
+    assert list(table(small, group=group, descending=False).groups) == ["lr", ""]
     assert names(found) == ["5", "3"]
     assert sum((sums.figure for sums in found.groups.values()), Figure()) == found.total.figure
     assert table(small, group=group, limit=1, offset=1).groups.keys() == {""}

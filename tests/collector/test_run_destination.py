@@ -72,6 +72,7 @@ def test_a_data_folder_of_another_server_is_a_warning_and_the_command_runs(
     assert node.daemon is not None
     named = (OTHER, server.url, str(tmp_path / "data"), str(node.root / "data"))
     assert [text for text in (*named, str(node.daemon.pid)) if text not in warning] == []
+    assert f"LABCARBON_DATA={tmp_path / 'data'} labcarbon-collect daemon" in warning
 
 
 def test_a_personal_login_at_another_server_is_named(

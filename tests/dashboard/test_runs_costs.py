@@ -141,8 +141,8 @@ def test_costs_are_explained_and_currencies_stay_apart(
 
 def test_groups_have_their_costs(owner: Client, runs: dict[str, UUID]) -> None:
     page = text_of(owner.get(f"/runs/?group=sweep&sort=-cost&open=lr&{SHOWN}"))
-    assert re.findall(r'data-group="([^"]*)"', page) == ["", "lr"]
-    assert costs_on(page) == [600_000, 300_000, 900_000]
+    assert re.findall(r'data-group="([^"]*)"', page) == ["lr", ""]
+    assert costs_on(page) == [300_000, 600_000, 900_000]
     assert names_on(page) == "ad"
     group = page.partition('data-group="lr"')[2].partition("data-run=")[0]
     assert 'data-other-currency="CHF"' in group

@@ -38,10 +38,13 @@ def mismatch_warning(daemon: DaemonLink, environ: Mapping[str, str]) -> str:
         f"data in {daemon.data}" if daemon.data else "",
     ]
     details = ", ".join(text for text in known if text)
+    command = "labcarbon-collect daemon"
+    if source != "LABCARBON_URL":
+        command = f"LABCARBON_DATA={source} {command}"
     return (
         f"{source} names the server {url}, but this machine is measured by the collector of "
         f"{daemon.url}{f' ({details})' if details else ''}: to measure for {url}, stop that "
-        "collector and start yours with labcarbon-collect daemon"
+        f"collector and start yours with {command}"
     )
 
 
