@@ -21,7 +21,7 @@ from tests.services import chromium  # noqa: E402
 from tests.services.process import free_port  # noqa: E402
 
 OUT = ROOT / "docs" / "pictures"
-LIMIT = 200_000
+LIMIT = 250_000
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 375, "height": 760}
 # suffix of the name, size, theme, pages (all without names)
 LOOKS = (
@@ -98,7 +98,7 @@ def pages() -> dict[str, str]:
         "explain": f"{reverse('explain')}?{query}",
         "unattributed": f"{reverse('unattributed')}?period=30d",
         "erase": reverse("person-erase", args=[User.objects.get(username="dora").pk]),
-        "search": f"{reverse('search')}?q=unet",
+        "search": f"{reverse('search')}?q=cell",
         "help": reverse("help"),
     }
 
