@@ -21,7 +21,7 @@ from tests.services import chromium  # noqa: E402
 from tests.services.process import free_port  # noqa: E402
 
 OUT = ROOT / "docs" / "pictures"
-LIMIT = 200_000
+LIMIT = 250_000
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 375, "height": 760}
 # suffix of the name, size, theme, pages (all without names)
 LOOKS = (
@@ -98,7 +98,7 @@ def pages() -> dict[str, str]:
         "explain": f"{reverse('explain')}?{query}",
         "unattributed": f"{reverse('unattributed')}?period=30d",
         "erase": reverse("person-erase", args=[User.objects.get(username="dora").pk]),
-        "search": f"{reverse('search')}?q=unet",
+        "search": f"{reverse('search')}?q=cell",
         "help": reverse("help"),
     }
 
@@ -113,10 +113,11 @@ def save(page: Any, name: str) -> None:
         raise SystemExit(f"{path} is larger than {LIMIT // 1000} kB")
 
 
-def take(url: str, sign_in: str, addresses: Mapping[str, str]) -> None:
-    """Sign in and take the pictures."""
+def take(url: str, sign_in: str, addresses: Mapping[str, str]) -> set[str]:
+    """Sign in and take the pictures. Return their names."""
     from playwright.sync_api import sync_playwright
 
+    taken = set()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**chromium.launch_options())
         page = browser.new_page()
@@ -134,12 +135,14 @@ def take(url: str, sign_in: str, addresses: Mapping[str, str]) -> None:
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(500)
                 save(page, name + suffix)
+                taken.add(name + suffix)
             look.close()
         browser.close()
+    return taken
 
 
 def main() -> None:
-    """Generate a demo, take pictures, and remove it."""
+    """Generate a demo, take the pictures, and remove it and pictures of former pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of a demo to use; it is not removed")
     options = parser.parse_args()
@@ -152,7 +155,10 @@ def main() -> None:
         set_environment(folder, port)
         os.environ["DJANGO_SETTINGS_MODULE"] = "labcarbon.settings"
         with running_demo(folder, port) as sign_in:
-            take(f"http://127.0.0.1:{port}", sign_in, pages())
+            taken = take(f"http://127.0.0.1:{port}", sign_in, pages())
+    for path in OUT.glob("*.png"):
+        if path.stem not in taken:
+            path.unlink()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Node
 from apps.runs.choices import RunState
 from labcarbon.demo.lab import DemoLab
-from labcarbon.demo.plan import HOURS_PER_DAY, PROJECTS, PlannedRun
+from labcarbon.demo.plan import DATASET_GB, HOURS_PER_DAY, PROJECTS, PlannedRun
 
 _DAY_US = HOURS_PER_DAY * US_PER_HOUR
 RUNS_PER_PROJECT, CHECKPOINTS = 6, 8
@@ -88,7 +88,7 @@ def _dataset(slug: str, name: str, runs: Sequence[PlannedRun]) -> dict[str, Any]
         format="webdataset",
         form="folder",
         files=2_304,
-        bytes=640_000_000_000,
+        bytes=DATASET_GB[slug] * 10**9,
         project=slug,
         licence="CC-BY-4.0",
         copies=[{"path": f"{root}/{name}", "medium": "hdd"} for root in ("/data", "/backup")],

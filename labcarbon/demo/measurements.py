@@ -1,4 +1,6 @@
-"""The windows of the demo: an hour each, the last one until now, uploaded as a collector does."""
+"""The windows of the demo: an hour each, those of the last hour a minute, uploaded as a collector
+does.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +68,7 @@ def send(node: Node, machine: Machine, windows: list[Window], seed: int) -> int:
 def windows_of(
     machine: Machine, runs: Sequence[PlannedRun], seed: int, now: int
 ) -> Iterator[Window]:
-    """Yield the windows of all devices, hour by hour."""
+    """Yield the windows of all devices in order of time."""
     by_card = _runs_by_hour(machine, runs)
     dice = {card.key: Random(f"{seed}/{card.key}") for card in machine.cards}
     positions = {card.key: Position(-1, -1, 0, 0) for card in machine.cards}
@@ -141,15 +143,16 @@ def _next_window(
 
 
 def _spans(machine: Machine, now: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the hours with data, and of the present one."""
+    """Yield (start, end) of the hours with data, and of the minutes of the present one."""
     now_hour = now // US_PER_HOUR
     end = now_hour if machine.to_hour is None else min(machine.to_hour, now_hour)
     for hour in range(machine.from_hour, end):
         if not machine.outage[0] <= hour < machine.outage[1]:
             yield hour * US_PER_HOUR, (hour + 1) * US_PER_HOUR
     last_us = now // MINUTE_US * MINUTE_US
-    if machine.to_hour is None and last_us > end * US_PER_HOUR:
-        yield end * US_PER_HOUR, last_us
+    if machine.to_hour is None:
+        for start_us in range(end * US_PER_HOUR, last_us, MINUTE_US):
+            yield start_us, start_us + MINUTE_US
 
 
 def _runs_by_hour(machine: Machine, runs: Sequence[PlannedRun]) -> Mapping[str, RunsByHour]:

@@ -25,6 +25,7 @@ SCRIPTS = {
     "speech": "finetune.py",
     "protein-folds": "pretrain.py",
 }
+DATASET_GB = {"cell-atlas": 640, "membranes": 210, "speech": 1_100, "protein-folds": 380}
 PEOPLE = ("ben", "chen", "dora")  # who start runs
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 

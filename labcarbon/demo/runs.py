@@ -18,7 +18,7 @@ from apps.runs.services.fingerprints import fingerprint_from_params
 from apps.runs.services.metrics import add_points
 from apps.runs.services.runs import RunFacts, change_run, put_run
 from apps.runs.services.updates import RunUpdate
-from labcarbon.demo.plan import SCRIPTS, Machine, PlannedRun
+from labcarbon.demo.plan import DATASET_GB, SCRIPTS, Machine, PlannedRun
 
 POINTS = 24
 _EXIT_CODES = {RunState.FINISHED: 0, RunState.FAILED: 1, RunState.KILLED: 137}
@@ -135,7 +135,12 @@ def _fingerprint(machine: Machine, run: PlannedRun, script: str) -> FingerprintI
             "data": {
                 "verified": _hash(f"data {project}"),
                 "items": [
-                    {"role": "data", "name": project, "files": 2_304, "bytes": 640_000_000_000}
+                    {
+                        "role": "data",
+                        "name": project,
+                        "files": 2_304,
+                        "bytes": DATASET_GB.get(project, 50) * 10**9,
+                    }
                 ],
             },
             "start": {"verified": _hash("scratch"), "name": "scratch"},
