@@ -194,6 +194,15 @@ def placeholders(values: Sized) -> str:
     return ", ".join(["%s"] * len(values))
 
 
+def filter_sql(column: str, select: str) -> str:
+    """Return SQL for whether a column is among the rows of ``select``, as a filter of rows that
+    another condition finds: no index of the column is used, and no join is planned.
+    """
+    if connection.vendor == "postgresql":
+        return f"+{column} = ANY(ARRAY({select}))"
+    return f"+{column} IN ({select})"
+
+
 def for_update() -> str:
     """Return the SQL suffix that locks selected rows. SQLite has one writer, which holds the write
     lock already.

@@ -30,7 +30,8 @@ from apps.carbon.figures.energy import (
     figures_of_runs,
 )
 from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.figures.run_table import TableQuery, run_table
+from apps.carbon.figures.run_table import run_table
+from apps.carbon.figures.run_table_query import TableQuery
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups import writer
 from apps.core.intervals import day_edges

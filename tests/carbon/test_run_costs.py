@@ -19,7 +19,8 @@ from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.energy import Figure, figure
 from apps.carbon.figures.figure_query import COST, FigureQuery
-from apps.carbon.figures.run_table import RunTable, TableQuery, run_table
+from apps.carbon.figures.run_table import RunTable, run_table
+from apps.carbon.figures.run_table_query import TableQuery
 from apps.carbon.models import RunCost, UseDay
 from apps.carbon.rollups import writer
 from apps.core.jobs import run_until_idle

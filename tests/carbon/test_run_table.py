@@ -10,7 +10,8 @@ from django.db.models.functions import Coalesce
 from django.test.utils import CaptureQueriesContext
 
 from apps.carbon.figures.energy import Figure, figures_of_runs
-from apps.carbon.figures.run_table import RunTable, TableQuery, hours_of_runs, run_table
+from apps.carbon.figures.run_table import RunTable, hours_of_runs, run_table
+from apps.carbon.figures.run_table_query import TableQuery
 from apps.carbon.models import RunTotal
 from apps.carbon.rollups import writer
 from apps.core.units import US_PER_HOUR
@@ -145,3 +146,29 @@ def test_one_query_for_any_number_of_runs(small: SmallLab) -> None:
     assert len(captured) == 2
     assert hours[uuids[0]] == (T0 // US_PER_HOUR, T0 // US_PER_HOUR + 1)
     assert uuids[1] not in hours
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+@pytest.mark.parametrize("hours", [None, (T0 // US_PER_HOUR, T0 // US_PER_HOUR + 30)])
+def test_parts_of_a_table_are_those_of_the_whole(
+    small: SmallLab, is_rolled: bool, hours: tuple[int, int] | None
+) -> None:
+    """Without costs, without sums, without rows, and of very few runs: the same figures."""
+    make_runs(small)
+    if is_rolled:
+        assert writer.roll_up(lab=small.lab, now=T0 + DAY)  # the second day is read live
+    whole = table(small, hours=hours)
+    rows = table(small, hours=hours, with_sums=False)
+    assert (rows.total, rows.rows) == (None, whole.rows)
+    sums = table(small, hours=hours, with_rows=False)
+    assert (sums.total, sums.rows) == (whole.total, [])
+    assert table(small, hours=hours, number=6) == whole
+    cheap = table(small, hours=hours, with_costs=False)
+    for row, expected in zip(cheap.rows, whole.rows, strict=True):
+        if expected.figure is None:
+            assert row == expected
+            continue
+        assert row.figure is not None
+        assert row.figure.energy_mj == expected.figure.energy_mj
+        assert row.figure.emission_ug == expected.figure.emission_ug
+        assert row.figure.without_price_mj == row.figure.energy_mj  # unknown, not free

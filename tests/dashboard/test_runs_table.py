@@ -5,7 +5,9 @@ from html import unescape
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.choices import PersonView, Role
 from apps.accounts.models import Lab, Membership, Project, User
@@ -264,3 +266,27 @@ def test_of_many_runs_a_page_is_read_without_sums_in_the_same_order(
     assert names_on(summed) == names_on(few)
     assert "data-sum=" in summed
     assert "data-show-sums" not in summed
+
+
+def test_sums_of_many_runs_are_read_without_rows_and_costs(
+    runs: dict[str, UUID], owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = text_of(owner.get("/runs/?sort=-energy"))
+    monkeypatch.setattr("apps.dashboard.runs.runs_page.MOST_SUMMED", 3)
+    many = text_of(owner.get("/runs/?sort=-energy"))
+    assert names_on(many) == names_on(few)
+    assert "data-sum=" not in many
+    assert figures_on(many) == figures_on(few[: few.index("<tfoot>")])
+    href = unescape(re.findall(r'<tr data-total="4" hx-get="([^"]+)"', many)[0])
+    with CaptureQueriesContext(connection) as captured:
+        summed = text_of(owner.get(f"/runs/{href}"))
+    [sql] = [query["sql"] for query in captured if "carbon_runtotal" in query["sql"]]
+    assert "carbon_runcost" not in sql
+    assert "energy_key" not in sql
+    assert names_on(summed) == ""
+    assert sums_on(summed) == [21_000]
+    numbers = re.findall(r'exactly[^"]*">([^<]+)<', summed.partition("<tfoot>")[2])
+    whole = text_of(owner.get("/runs/?sort=-energy&sums=1")).partition("<tfoot>")[2]
+    assert len(numbers) == 2  # in the units of the page
+    assert all(f">{number}<" in whole for number in numbers)
+    assert owner.get("/runs/?sums=1&largest=1").status_code == 400

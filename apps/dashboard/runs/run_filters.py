@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 from django.http import QueryDict
 
 from apps.accounts.models import Lab
+from apps.carbon.figures.run_table_query import COST
 from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.intervals import datetime_to_us
@@ -149,6 +150,11 @@ class TableView:
     @property
     def sort_name(self) -> str:
         return self.sort.removeprefix("-")
+
+    @property
+    def has_costs(self) -> bool:
+        """Return whether costs are shown or define the order."""
+        return COST in (*self.show, self.sort_name)
 
     @property
     def is_descending(self) -> bool:

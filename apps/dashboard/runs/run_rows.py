@@ -7,7 +7,8 @@ from django.db.models import Value
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.figure_query import COST, FigureQuery, hours_of_us
-from apps.carbon.figures.run_table import ENERGY, TableQuery, TableRow, hours_of_runs, run_table
+from apps.carbon.figures.run_table import TableRow, hours_of_runs, run_table
+from apps.carbon.figures.run_table_query import ENERGY, TableQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.figures import (
     EnergyAndEmissions,
@@ -126,7 +127,9 @@ def run_rows(
 ) -> tuple[list[RunRow], Units]:
     """Return runs with the figures of the whole run. Four queries."""
     listed = Run.objects.filter(lab=lab, pk__in=[run.pk for run in runs])
-    table = run_table(lab, listed, TableQuery(sort=ENERGY, duration=Value(0)))
+    table = run_table(
+        lab, listed, TableQuery(sort=ENERGY, duration=Value(0), with_sums=False, number=len(runs))
+    )
     return figure_rows(lab, runs, {row.run_id: row for row in table.rows}, now, visibility)
 
 

@@ -9,17 +9,10 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from apps.accounts.models import Lab, User
+from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import COST, MOST_RUNS, FigureQuery
-from apps.carbon.figures.run_table import (
-    ALL_HOURS,
-    ENERGY,
-    FIGURE_SORTS,
-    RunTable,
-    TableQuery,
-    TableSums,
-    run_table,
-    run_table_page,
-)
+from apps.carbon.figures.run_table import RunTable, TableSums, run_table, run_table_page
+from apps.carbon.figures.run_table_query import ALL_HOURS, ENERGY, FIGURE_SORTS, TableQuery
 from apps.carbon.figures.visibility import ANONYMISED, Visibility
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import (
@@ -125,8 +118,8 @@ class Group:
 @dataclass(frozen=True)
 class RunsPage:
     """A page of the list of runs. ``groups`` is empty unless the list is grouped. ``total``: sums
-    of all filtered runs; None: ``sums_href`` shows them. If all groups are closed, ``columns`` are
-    those with sums, and ``cells`` is empty.
+    of all filtered runs; None: ``sums_href`` shows them, ``sums_only_href`` without the rows. If
+    all groups are closed, ``columns`` are those with sums, and ``cells`` is empty.
     """
 
     rows: list[RunRow]
@@ -134,6 +127,7 @@ class RunsPage:
     runs: int
     total: Sums | None
     sums_href: str
+    sums_only_href: str
     units: Units
     filters: dict[str, str]
     view: TableView
@@ -177,6 +171,7 @@ def table_query(
         duration=duration_us(now),
         descending=view.is_descending,
         hours=hours,
+        with_costs=view.has_costs,
         **options,  # type: ignore[arg-type]
     )
 
@@ -191,15 +186,20 @@ def _page_number(text: str) -> int:
 
 def _read_table(
     lab: Lab, runs: QuerySet[Run], view: TableView, clip: Clip | None, number: int, now: int,
-    visibility: Visibility, *, with_sums: bool,
+    visibility: Visibility, *, with_sums: bool, with_rows: bool,
 ) -> RunTable:  # fmt: skip
-    options: dict[str, object] = {"offset": (number - 1) * PAGE_ROWS, "limit": PAGE_ROWS + 1}
-    if not with_sums and not view.group and view.sort_name not in FIGURE_SORTS:
+    options: dict[str, object] = {
+        "offset": (number - 1) * PAGE_ROWS,
+        "limit": PAGE_ROWS + 1,
+        "with_rows": with_rows,
+    }
+    if not view.group:
         count = runs.count()
-        if count > MOST_SUMMED:
+        options["number"] = count
+        if not with_sums and count > MOST_SUMMED:
             query = table_query(view, clip, now, visibility, **options)
             return run_table_page(lab, runs, query, count)
-    if view.group:
+    else:
         options |= {
             "group": group_expression(view.group, visibility),
             "group_sort": view.sort_name
@@ -209,6 +209,23 @@ def _read_table(
             "group_rows": GROUP_ROWS,
         }
     return run_table(lab, runs, table_query(view, clip, now, visibility, **options))
+
+
+def _largest(text: str) -> list[Figure]:
+    """Return the figures that define the units of sums that are shown with rows of another
+    response: ``energy,emission``.
+    """
+    parts = text.split(",")
+    if len(parts) != 2 or not all(p.isascii() and p.isdecimal() and len(p) < 20 for p in parts):
+        raise InvalidInput(
+            f"Invalid largest figures: {text[:40]!r}.", field="largest", hint="Remove them."
+        )
+    return [Figure(energy_mj=int(parts[0]), emission_ug=int(parts[1]))]
+
+
+def _largest_text(figures: Sequence[Figure]) -> str:
+    energy_mj = max((figure.energy_mj for figure in figures), default=0)
+    return f"{energy_mj},{max((figure.emission_ug for figure in figures), default=0)}"
 
 
 def runs_by_id(ids: Iterable[int]) -> list[Run]:
@@ -226,16 +243,19 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
     view, names = table_view(params), metric_columns(filters["columns"])
     number, clip = _page_number(params.get("page", "1")), clip_of(lab, filters)
     table = _read_table(
-        lab, runs, view, clip, number, now, visibility, with_sums=bool(params.get("sums"))
-    )
+        lab, runs, view, clip, number, now, visibility,
+        with_sums=bool(params.get("sums")), with_rows=not params.get("largest"),
+    )  # fmt: skip
     is_more = len(table.groups if view.group else table.rows) > PAGE_ROWS
     listed = {row.run_id: row for row in table.rows[: None if view.group else PAGE_ROWS]}
     page_runs = runs_by_id(listed)
-    units = column_units(
-        [sums.figure for sums in table.groups.values()]
-        if view.group
-        else [row.figure for row in listed.values() if row.figure]
-    )
+    if params.get("largest"):
+        figures = _largest(str(params["largest"]))
+    elif view.group:
+        figures = [sums.figure for sums in table.groups.values()]
+    else:
+        figures = [row.figure for row in listed.values() if row.figure]
+    units = column_units(figures)
     is_closed = bool(view.group) and not listed
     is_model_shown = "model" in view.show
     rows, _ = figure_rows(
@@ -249,6 +269,7 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         runs=table.runs,
         total=_total(lab, table, rows, units, is_whole=not (view.group or is_more or number > 1)),
         sums_href="" if table.total else address.of(page=str(number), sums="1"),
+        sums_only_href="" if table.total else address.of(sums="1", largest=_largest_text(figures)),
         units=units,
         filters=filters,
         view=view,
@@ -284,10 +305,12 @@ class _Address:
     view: TableView
 
     def of(
-        self, *, page: str = "", sums: str = "", view: TableView | None = None, **filters: str
-    ) -> str:
+        self, *, page: str = "", sums: str = "", largest: str = "",
+        view: TableView | None = None, **filters: str,
+    ) -> str:  # fmt: skip
         pairs = view_query({**self.filters, **filters}, view or self.view)
-        more = [(name, value) for name, value in (("page", page), ("sums", sums)) if value]
+        parts = {"page": page, "sums": sums, "largest": largest}
+        more = [(name, value) for name, value in parts.items() if value]
         return "?" + urlencode([*pairs, *more])
 
     def sort(self, name: str) -> Sort:

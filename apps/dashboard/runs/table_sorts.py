@@ -17,7 +17,7 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Greatest, NullIf
 
-from apps.carbon.figures.run_table import FIGURE_SORTS
+from apps.carbon.figures.run_table_query import FIGURE_SORTS
 from apps.carbon.figures.visibility import Visibility
 from apps.runs.choices import RunState
 from apps.runs.models import Metric

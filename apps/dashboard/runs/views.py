@@ -1,6 +1,7 @@
 """Pages of runs: list, comparison, one run, and their CSV files."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -104,7 +105,10 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     columns = metric_columns(filters["columns"])
     clip = clip_of(visitor.lab, filters)
 
-    query = table_query(table_view(request.GET), clip, visitor.now, visibility)
+    query = replace(
+        table_query(table_view(request.GET), clip, visitor.now, visibility),
+        with_sums=False, with_costs=True,
+    )  # fmt: skip
 
     def lines() -> Iterator[tuple[Any, ...]]:
         table_rows = run_table(visitor.lab, filtered_runs, query).rows
