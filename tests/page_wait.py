@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Error
 
-_TIMEOUT_S, _PAUSE_MS = 30.0, 50
+_TIMEOUT_S, _PAUSE_MS = 120.0, 50
 
 
 def wait_until_true(page: Any, script: str) -> None:

@@ -105,6 +105,7 @@ def visiting(browser: Any, served: Served) -> Iterator[Callable[..., Visit]]:
     def make(**options: Any) -> Visit:
         context = browser.new_context(**options)
         contexts.append(context)
+        context.set_default_timeout(120_000)  # a busy machine is slow, not wrong
         context.add_cookies([{"name": "sessionid", "value": served.session, "url": served.url}])
         made = Visit(context.new_page(), served.url, served.run)
         made.listen()

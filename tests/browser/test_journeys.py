@@ -32,7 +32,6 @@ class Journey:
 @pytest.fixture(params=[True, False], ids=["script", "no-script"])
 def journey(request: pytest.FixtureRequest, visit: Callable[..., Visit], served: Served) -> Journey:
     page = visit(java_script_enabled=request.param).page
-    page.set_default_timeout(10_000)
     page.goto(served.url)
     return Journey(page)
 

@@ -69,7 +69,6 @@ def test_it_installs_enrols_and_measures(server: Server, node: Make) -> None:
         ),
         what="the first reading",
         every=1.0,
-        seconds=60,
     )
     secret = here.collector / "node-token"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
@@ -127,7 +126,6 @@ def test_a_waiting_node_measures_and_says_so(server: Server, node: Make) -> None
         lambda: "approval" in here.run(str(here.program), "status").stdout,
         what="the reason in status",
         every=1.0,
-        seconds=60,
     )
     assert here.install().returncode == 0, "no token is read again"
     assert server.query(f"Node.objects.filter(uuid='{here.uuid}').exists()") == "False"

@@ -91,7 +91,7 @@ def end_with_parent(command: list[str]) -> list[str]:
 
 
 def wait_until(
-    ready: Callable[[], bool], *, what: str, seconds: float = 120.0, every: float = 0.05
+    ready: Callable[[], bool], *, what: str, seconds: float = 300.0, every: float = 0.05
 ) -> None:
     """Return once ``ready()`` is true. Raises ServiceError after a timeout."""
     deadline = time.monotonic() + seconds

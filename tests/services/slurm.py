@@ -102,7 +102,6 @@ class Slurm:
         wait_until(
             lambda: self._asks("sacctmgr", "-n", "show", "cluster"),
             what="slurmdbd's first answer",
-            seconds=60,
         )
         self._accounts()
         self._daemon("slurmctld", "-D", "-c")
@@ -113,7 +112,6 @@ class Slurm:
         wait_until(
             lambda: "idle" in self.run("sinfo", "-h", "-o", "%T").split(),
             what="an idle node",
-            seconds=60,
             every=0.2,
         )
 
@@ -194,7 +192,7 @@ class Slurm:
             f"--tmpdir={run}",
         ]
         self._popen("mariadbd", _as("mysql", [str(_program("mariadbd")), *options]))
-        wait_until((run / "sql").exists, what="MariaDB's socket", seconds=60)
+        wait_until((run / "sql").exists, what="MariaDB's socket")
 
     def _configure(self) -> None:
         self.control_port, self.node_port, self.database_port = (

@@ -167,7 +167,6 @@ def here(
         wait_until(
             lambda: answers(f"{go_between.issuer}/.well-known/openid-configuration"),
             what="the provider's first answer",
-            seconds=60,
         )
         yield ours, go_between
     finally:

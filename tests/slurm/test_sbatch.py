@@ -80,7 +80,6 @@ def _stated(server: Installation, job_id: str, state: str) -> dict[str, object]:
     wait_until(
         lambda: (_run_of(server, job_id) or {}).get("state") == state,
         what=f"the run of job {job_id}: {state}",
-        seconds=90,
         every=0.5,
     )
     found = _run_of(server, job_id)
@@ -96,7 +95,6 @@ def _submit_waiting_job(node: Node, *options: str, user: str, code: int = 0) -> 
     wait_until(
         lambda: pid.exists() and pid.read_text().strip().isdigit(),
         what=f"job {job_id}'s word",
-        seconds=60,
     )
     return job_id, int(pid.read_text())
 
@@ -199,7 +197,7 @@ def test_a_run_registered_inside_a_job_is_its_own_and_a_forged_name_fools_nobody
     gpu = node.driver.gpus[0]
     with node.measuring():
         job_id = node.slurm.submit(script, "--gres=gpu:1", f"--job-name={_FORGED}", user="lc-ben")
-        wait_until((work / "inner.pid").exists, what="the run's word", seconds=60)
+        wait_until((work / "inner.pid").exists, what="the run's word")
         gpu.set_processes(
             process(int((work / "inner.pid").read_text()), sm_percent=90, memory_mib=1000)
         )

@@ -89,7 +89,6 @@ class Server:
             wait_until(
                 lambda: answers(f"{self.installation.url}/livez"),
                 what="the web server's first answer",
-                seconds=120,
             )
             self._warm()
 
@@ -151,7 +150,7 @@ class OneLab:
 
     def books(self) -> dict[str, Any]:
         """Return what is kept once all work is done."""
-        wait_until(self._is_done, what="the work on what was told", seconds=60)
+        wait_until(self._is_done, what="the work on what was told")
         read: dict[str, Any] = {
             name: self.server.rows(sql, self.pk) for name, sql in _BOOKS.items()
         }
@@ -241,7 +240,7 @@ def _wait_for(words: str, client: codecarbon.Client, *, times: int = 1) -> None:
         assert client.process.poll() is None, log
         return log.count(words) >= times
 
-    wait_until(said, what=f"{words!r} in the client's log", seconds=90)
+    wait_until(said, what=f"{words!r} in the client's log")
 
 
 def _missing_j(told: dict[str, Any], books: dict[str, Any], pue: float = 1.0) -> float:
@@ -308,7 +307,7 @@ def test_a_server_that_takes_longer_than_the_client_waits_loses_nothing(
     with slow(lab.server.installation.port, 2.5) as port:
         client = _run(lab, tmp_path / "home", port=port, seconds=300)
         _wait_for("Read timed out", client)
-        wait_until(lambda: lab.taken() >= 2, what="two emissions", seconds=90)
+        wait_until(lambda: lab.taken() >= 2, what="two emissions")
         (tmp_path / "home" / "stop").touch()
         told, log = codecarbon.end(client)
     books = lab.books()
@@ -348,12 +347,12 @@ def test_a_server_that_was_killed_goes_on_with_the_same_run(lab: OneLab, tmp_pat
     again, and says so.
     """
     client = _run(lab, tmp_path / "home", seconds=300)
-    wait_until(lambda: lab.taken() >= 1, what="the first emission", seconds=90)
+    wait_until(lambda: lab.taken() >= 1, what="the first emission")
     lab.server.kill("web server")
     _wait_for("Connection refused", client)
     before = lab.taken()
     lab.server.start("web server")
-    wait_until(lambda: lab.taken() > before + 1, what="emissions after the restart", seconds=90)
+    wait_until(lambda: lab.taken() > before + 1, what="emissions after the restart")
     (tmp_path / "home" / "stop").touch()
     _, log = codecarbon.end(client)
     books = lab.books()

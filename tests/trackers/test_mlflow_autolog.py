@@ -39,7 +39,7 @@ def test_autologged_parameters_appear(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     small = small_lab()

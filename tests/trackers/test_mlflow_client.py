@@ -96,7 +96,7 @@ class Person:
             env={**mlflow.environ(self.home, **told), **self.settings, **environ},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
 
     def runs(self) -> list[dict[str, Any]]:

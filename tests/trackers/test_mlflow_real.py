@@ -92,7 +92,7 @@ def _train(home: Path, url: str) -> list[str]:
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )
     assert told.returncode == 0, told.stderr
     ids: list[str] = json.loads(told.stdout.splitlines()[-1])
