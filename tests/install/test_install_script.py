@@ -92,6 +92,8 @@ def test_the_same_line_upgrades_in_place(server: Server, node: Make) -> None:
     assert module.read_text(encoding="utf-8") != "broken"
     assert here.run(str(here.program), "status").returncode == 0
     assert server.query(f"Token.objects.filter(node_uuid='{here.uuid}').count()") == "1"
+    here.stop()
+    assert "/proc/" not in here.install().stderr, "a collector that has ended is no error"
 
 
 def test_a_cloned_disk_is_refused_until_a_manager_allows_it(server: Server, node: Make) -> None:

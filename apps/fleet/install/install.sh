@@ -150,6 +150,7 @@ user_unit() {
 stop_former() {
   former=$(cat "$1" 2>/dev/null || true)
   case "$former" in '' | *[!0-9]*) return 0 ;; esac
+  [ -r "/proc/$former/cmdline" ] || return 0
   tr '\0' ' ' <"/proc/$former/cmdline" 2>/dev/null | grep -qF "$COLLECT daemon" || return 0
   kill "$former" 2>/dev/null || return 0
   for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

@@ -176,7 +176,7 @@ class Uploader:
             # Nothing was stored. A smaller batch isolates the invalid window, so that it does not
             # block the others.
             self._limit = max(1, self._limit // 2)
-        return self._fail(f"{reason}; all windows are kept", response.retry_after_s)
+        return self._fail(f"{reason.rstrip('.')}; all windows are kept", response.retry_after_s)
 
     def _fail(self, reason: str, retry_after_s: Optional[int]) -> UploadState:
         self._failures += 1
