@@ -14,11 +14,12 @@ from apps.accounts.models import AuditEntry
 from apps.assets.models import LifecycleEvent
 from apps.assets.services import Embodied, Entry, record
 from apps.carbon.figures.combined import answer
-from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.figure_query import TOGETHER, FigureQuery
 from apps.carbon.figures.scopes import CONTROLS, LESSON, PROFILES, ROLES, SCOPES, scope_of, within
 from apps.carbon.services import apply_factors
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
+from apps.dashboard.figures import carbon_quantity
 from apps.fleet.choices import Control
 from apps.fleet.models import Site
 from apps.fleet.services import create_site, move_node, register_node, set_control
@@ -177,6 +178,21 @@ def test_the_disposal_is_category_5(filled: SmallLab) -> None:
     assert value(filled, metric="embodied_ug", scope="3.5") == 3 * KG
     assert value(filled, metric="embodied_inventory_ug", scope="3.5") == 3 * KG
     assert value(filled, metric="embodied_inventory_ug", scope="3.2") == (4 * YEAR + 10) * KG
+
+
+def test_an_unknown_asset_makes_only_scopes_with_hardware_incomplete(
+    filled: SmallLab, owner: Client
+) -> None:
+    bought(filled, name="Unknown", kg=None, now=NOW)
+    sums = {
+        scope: carbon_quantity(
+            answer(
+                filled.lab, QUERY.replace(metric=TOGETHER, profile="ghg_protocol", scope=scope), NOW
+            )
+        ).at_least
+        for scope in ("2", "3.1", "3", "")
+    }
+    assert sums == {"2": False, "3.1": False, "3": True, "": True}
 
 
 def test_csv_holds_both_profiles(filled: SmallLab, owner: Client) -> None:

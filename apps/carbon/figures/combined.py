@@ -15,6 +15,7 @@ from apps.carbon.figures.figure_query import (
     USE_CONSUMERS,
     FigureQuery,
 )
+from apps.carbon.figures.scopes import EMBODIED, LEASED, WASTE, roles_within
 from apps.core.errors import InvalidInput
 
 TOGETHER_GROUPS = frozenset({"charge", "project"})
@@ -64,7 +65,10 @@ def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | N
     if query.metric not in HARDWARE_OF:
         return query, None
     of_use = query.subject_kind != "asset" and query.consumer in ("", *USE_CONSUMERS)
-    of_hardware = query.consumer in ("", *HARDWARE_CONSUMERS)
+    of_hardware = query.consumer in ("", *HARDWARE_CONSUMERS) and (
+        not query.scope
+        or bool(roles_within(query.profile, query.scope, (EMBODIED, WASTE, LEASED)))
+    )
     return (
         query.replace(metric="emission_ug") if of_use else None,
         query.replace(metric=HARDWARE_OF[query.metric]) if of_hardware else None,

@@ -27,6 +27,7 @@ from apps.dashboard.figures import (
     quantity,
     total,
 )
+from apps.dashboard.formatting import percent
 from apps.dashboard.periods import Period, lab_query
 
 MAX_CLAIMS = 8
@@ -68,7 +69,7 @@ class UnattributedPage:
     units: Units
     some_hidden: bool
     claims: list[ClaimRow]
-    attributed_percent: str
+    percent: str
 
 
 def unattributed_query(lab: Lab, period: Period) -> FigureQuery:
@@ -99,7 +100,6 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
         _row(query, key, parts, names, units, whole.energy_mj) for key, parts in visible.items()
     ]
     rows.sort(key=lambda row: -row.figures.energy.value)
-    attributed_mj = lab_whole.energy_mj - whole.energy_mj
     return UnattributedPage(
         period=period,
         rows=rows,
@@ -110,12 +110,8 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
         units=units,
         some_hidden=len(visible) < len(groups),
         claims=_claims(lab),
-        attributed_percent=_percent(attributed_mj, lab_whole.energy_mj),
+        percent=percent(whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else "",
     )
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part // whole}" if whole > 0 else ""
 
 
 def _row(

@@ -53,7 +53,7 @@ from apps.runs.models import Metric, Run
 PAGE_ROWS = 50
 MOST_SUMMED = 5000  # runs that are summed at once; more only on request
 GROUP_ROWS = 10  # of an open group
-SUMMED = frozenset(("duration", ENERGY, "emission", COST))  # columns with a value of a group
+SUMMED = frozenset(("duration", ENERGY, "emission", "cost"))  # columns with a value of a group
 UNATTRIBUTED = "~unattributed"
 _NO_FILTERS = ("columns", "clip")  # they select columns and energy, not runs
 
