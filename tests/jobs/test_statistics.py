@@ -1,4 +1,4 @@
-"""The query planner of SQLite has statistics, so that it reads the rows of a run and not of a lab."""
+"""Statistics of SQLite's query planner: it reads the rows of a run and not of a lab."""
 
 from uuid import uuid4
 
