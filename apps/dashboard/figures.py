@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.combined import CombinedFigure
-from apps.carbon.figures.energy import Figure
+from apps.carbon.figures.energy import Figure, sum_figures
 from apps.carbon.figures.figure_query import COST, HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
 from apps.dashboard.formatting import (
@@ -215,7 +215,7 @@ def energy_and_emissions(
 
 def total(figures: Iterable[Figure]) -> Figure:
     """Return the sum of figures, exactly."""
-    return sum(figures, Figure())
+    return sum_figures(figures)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from apps.accounts.models import Invitation, OneTimeCode
 from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us, utc
 from apps.core.database import table_sizes
+from apps.core.database.statistics import STATISTICS_JOB
 from apps.core.database.table_checks import CHECK_JOB
 from apps.core.jobs import enqueue, enqueue_periodic_jobs, run_until_idle
 from apps.core.models import Job, TableCheck
@@ -62,7 +63,8 @@ def test_expired_rows_are_deleted_and_valid_ones_remain(lab: SmallLab) -> None:
     assert set(Job.objects.filter(kind="test").values_list("key", flat=True)) == {"later"}
     waiting = Job.objects.exclude(kind="test")
     assert {job.kind for job in waiting} == {
-        CHECK_JOB, SEAL_JOB, "core.clear_expired", "accounts.clear_expired", "assets.orphan_files",
+        CHECK_JOB, SEAL_JOB, STATISTICS_JOB, "core.clear_expired", "accounts.clear_expired",
+        "assets.orphan_files",
     }  # fmt: skip
     assert all(now < job.due_us <= now_us() + DAY_US for job in waiting)
 

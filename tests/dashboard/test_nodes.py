@@ -5,7 +5,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.choices import CodePurpose
 from apps.accounts.models import OneTimeCode
@@ -13,7 +15,7 @@ from apps.accounts.services.labs import spend_code
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
 from apps.fleet.choices import SiteKind
-from apps.fleet.models import Node
+from apps.fleet.models import Device, Node
 from apps.fleet.services import create_site, register_node
 from tests.builders import T0, SmallLab, W, push
 from tests.dashboard.support import (
@@ -218,3 +220,18 @@ def test_a_node_without_uploads_names_no_date(lab: SmallLab, owner: Client) -> N
     page = text_of(owner.get(f"/nodes/{node.uuid}/"))
     assert "No upload yet." in page
     assert "since never" not in page
+
+
+def test_the_page_of_a_node_reads_the_hours_of_its_devices_only(
+    lab: SmallLab, owner: Client
+) -> None:
+    use(lab)
+    with CaptureQueriesContext(connection) as captured:
+        assert owner.get(f"/nodes/{lab.node.uuid}/?{PERIOD}").status_code == 200
+    by_device = [query["sql"] for query in captured if "d.key AS g0, n.uuid AS g1" in query["sql"]]
+    devices = ", ".join(
+        str(pk)
+        for pk in Device.objects.order_by("kind", "name", "key").values_list("pk", flat=True)
+    )
+    assert len(by_device) == 1
+    assert f"e.device_id IN ({devices})" in by_device[0]

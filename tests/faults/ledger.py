@@ -113,7 +113,7 @@ class LedgerDatabase:
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
             "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over', "
             "'accounts.clear_expired', 'assets.orphan_files', 'core.check_tables', "
-            "'core.clear_expired', 'ingest.seal') "
+            "'core.clear_expired', 'core.statistics', 'ingest.seal') "
             "ORDER BY id"
         )
 

@@ -3,6 +3,7 @@
 from django.contrib.sessions.models import Session
 
 from apps.core.clock import now_us, utc
+from apps.core.database.statistics import HOUR_US, STATISTICS_JOB, update_statistics
 from apps.core.database.table_checks import CHECK_JOB, DAY_US, check_due_tables
 from apps.core.jobs import CLEAR_CHUNK, clear_done_jobs, periodic_job
 
@@ -20,6 +21,13 @@ def clear_expired_job() -> int:
     clear_sessions(now)
     clear_done_jobs()
     return now + DAY_US
+
+
+@periodic_job(STATISTICS_JOB)
+def statistics_job() -> int:
+    """Update the statistics of the query planner, once an hour."""
+    update_statistics()
+    return now_us() + HOUR_US
 
 
 def clear_sessions(now: int) -> None:

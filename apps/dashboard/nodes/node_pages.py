@@ -376,7 +376,7 @@ def node_page(*, lab: Lab, node: Node, period: Period, now: int) -> NodePage:
     last_hours = last_hours_in(node, (device.pk for device in devices if device.node_id != node.pk))
     everywhere: dict[str, list[tuple[str, int, Figure]]] = defaultdict(list)
     for (key, where, quality), part in figures_by(
-        lab, query, ["device", "node", "quality"]
+        lab, query, ["device", "node", "quality"], devices=[device.pk for device in devices]
     ).items():
         everywhere[key].append((where, quality, part))
     times = {
