@@ -6,7 +6,7 @@ from typing import Any
 from apps.accounts.choices import Role
 from apps.accounts.models import Lab, User
 from apps.accounts.services.invitations import accept_invitation, invite
-from apps.accounts.services.labs import create_lab, create_project
+from apps.accounts.services.labs import create_lab, create_project, issue_node_token
 from apps.attribution.services.rules import Criteria, drafted_rule, make_rule
 from apps.carbon.services import apply_factors
 from apps.core.units import US_PER_HOUR
@@ -118,6 +118,7 @@ def add_node(made: DemoLab, machine: Machine) -> Node:
     set_static_power(
         node=node, static_power_mw=machine.static_w * 1000, by=made.admin, now=since_us
     )
+    issue_node_token(lab=made.lab, node_uuid=machine.uuid, now=since_us)  # nobody knows its text
     return node
 
 
