@@ -114,6 +114,11 @@ def test_families_are_sorted_by_energy_or_newest(lab: SmallLab, owner: Client) -
     page = text_of(owner.get(f"{ADDRESS}?sort=energy"))
     assert [key for key, _ in listed(page)] == by_energy
     assert owner.get(f"{ADDRESS}?sort=x").status_code == 400
+    latest = Run.objects.order_by("-started_us")[0].started_us + 1
+    first = DuplicateFinding.objects.filter(run__name="run-0-1.py")[0]
+    Run.objects.filter(pk=first.run_id).update(started_us=latest, ended_us=latest + 1)  # begun last
+    page = text_of(owner.get(ADDRESS))
+    assert [key for key, _ in listed(page)] == [str(KEY + i) for i in (0, 7, 2, 1)]
 
 
 @pytest.mark.parametrize("key", ["x", "1", "-1", "9" * 19, "9" * 30, "%00", "²"])

@@ -154,6 +154,8 @@ def duplicates_page(
     spans: Spans = spans_of_runs(lab, run_uuids(facts)) if needs_all else {}
     if sort == "energy":
         groups.sort(key=lambda group: energy_of(run_uuids(group), spans), reverse=True)
+    else:  # by the start that is displayed; the latest detection first among equals
+        groups.sort(key=lambda group: max(one.started_us for one in group), reverse=True)
     shown = groups[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
     page_facts = [one for group in shown for one in group]
     if not needs_all:
