@@ -66,8 +66,7 @@ def split_query(query: FigureQuery) -> tuple[FigureQuery | None, FigureQuery | N
         return query, None
     of_use = query.subject_kind != "asset" and query.consumer in ("", *USE_CONSUMERS)
     of_hardware = query.consumer in ("", *HARDWARE_CONSUMERS) and (
-        not query.scope
-        or bool(roles_within(query.profile, query.scope, (EMBODIED, WASTE, LEASED)))
+        not query.scope or bool(roles_within(query.profile, query.scope, (EMBODIED, WASTE, LEASED)))
     )
     return (
         query.replace(metric="emission_ug") if of_use else None,

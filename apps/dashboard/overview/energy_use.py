@@ -1,6 +1,7 @@
 """Energy over time and by charge, shared by the overview and the project pages."""
 
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -110,20 +111,29 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
     return query.replace(subject_kind="project", subject_key=key)
 
 
+def project_colour(slug: str, slugs: Sequence[str], taken: Collection[str]) -> str:
+    """Return the colour of a project: that of its place in ``slugs``, so that it is the same in all
+    periods, else the next one that is not ``taken``, else that of further projects.
+    """
+    place = slugs.index(slug) if slug in slugs else 0
+    order = [COLOURS[(place + i) % len(COLOURS)] for i in range(len(COLOURS))]
+    return next((colour for colour in order if colour not in taken), "s-more")
+
+
 def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
     """Return projects by energy, then energy without a project. Projects without energy are left
     out.
     """
-    names = dict(lab.projects.values_list("slug", "name"))
+    names = dict(lab.projects.order_by("pk").values_list("slug", "name"))
     by_charge = use.by_charge()
     projects = sorted(
         (key for key in by_charge if not key.startswith("~")),
         key=lambda key: (-by_charge[key].energy_mj, key),
     )
     listed = []
-    for i, key in enumerate(projects):
+    for key in projects:
         href = reverse("project", args=[key]) + (f"?{period.query}" if period.query else "")
-        colour = COLOURS[i] if i < len(COLOURS) else "s-more"
+        colour = project_colour(key, list(names), [charge.colour for charge in listed])
         listed.append(
             Charge(
                 key,

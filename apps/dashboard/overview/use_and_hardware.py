@@ -29,7 +29,13 @@ from apps.dashboard.figures import (
     quantity,
 )
 from apps.dashboard.formatting import Unit, unit_for
-from apps.dashboard.overview.energy_use import COLOURS, SPECIAL, Charge, DataTable, DataTableRow
+from apps.dashboard.overview.energy_use import (
+    SPECIAL,
+    Charge,
+    DataTable,
+    DataTableRow,
+    project_colour,
+)
 from apps.dashboard.periods import Period
 
 SPECIAL_HARDWARE = {
@@ -148,12 +154,12 @@ def all_charges(
     if hardware is None:
         return listed
     listed_keys = {charge.key for charge in listed}
-    names = dict(lab.projects.values_list("slug", "name"))
+    names = dict(lab.projects.order_by("pk").values_list("slug", "name"))
     extra_keys = [key for key in sorted(hardware.by_charge) if key not in listed_keys]
     suffix = f"?{period.query}" if period.query else ""
     projects = [charge for charge in listed if not charge.key.startswith("~")]
     for key in (key for key in extra_keys if not key.startswith("~")):
-        colour = COLOURS[len(projects)] if len(projects) < len(COLOURS) else "s-more"
+        colour = project_colour(key, list(names), [charge.colour for charge in projects])
         projects.append(
             _charge(
                 hardware,
