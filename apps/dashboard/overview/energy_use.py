@@ -130,7 +130,7 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
         (key for key in by_charge if not key.startswith("~")),
         key=lambda key: (-by_charge[key].energy_mj, key),
     )
-    listed = []
+    listed: list[Charge] = []
     for key in projects:
         href = reverse("project", args=[key]) + (f"?{period.query}" if period.query else "")
         colour = project_colour(key, list(names), [charge.colour for charge in listed])
