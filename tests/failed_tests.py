@@ -1,5 +1,5 @@
-"""A pytest plugin that writes failed tests and their messages to a file, so that ``tests.run``
-repeats them at the end: a log that is cut keeps its last lines.
+"""A pytest plugin that prints failed tests as they fail, and writes them to a file, which
+``tests.run`` repeats at the end: a log that is cut keeps its last lines.
 """
 
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 _LONGEST_MESSAGE = 300
+_reporters: list[pytest.TerminalReporter] = []
 
 
 def _message(report: pytest.TestReport) -> str:
@@ -18,14 +19,20 @@ def _message(report: pytest.TestReport) -> str:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        _reporters.append(reporter)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure and append it to the file."""
     path = os.environ.get("LABCARBON_TEST_FAILED")
-    if path is None:
+    if path is None or not report.failed or not _reporters:
         return
-    reports = [
-        report
-        for outcome in ("failed", "error")
-        for report in terminalreporter.stats.get(outcome, [])
-    ]
+    line = f"{report.nodeid}: {_message(report)}"
+    _reporters[0].ensure_newline()
+    _reporters[0].write_line(f"failed: {line}")
     with Path(path).open("a", encoding="utf-8") as file:
-        file.writelines(f"{report.nodeid}: {_message(report)}\n" for report in reports)
+        file.write(f"{line}\n")
