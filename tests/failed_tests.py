@@ -21,7 +21,7 @@ def _message(report: pytest.TestReport) -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+    if reporter is not None and not hasattr(session.config, "workerinput"):
         _reporters.append(reporter)
 
 
