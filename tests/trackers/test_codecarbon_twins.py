@@ -1,5 +1,6 @@
 """A client that creates its run several times has one run, and all of its energy counts."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import time_machine
 from apps.core.units import kwh_to_mj
 from apps.energy.models import LedgerEntry
 from apps.runs.models import ExternalId, Run
-from apps.trackers.codecarbon.models import SharedMachine
+from apps.trackers.codecarbon.models import CodeCarbonInterval, CodeCarbonPost, SharedMachine
 from apps.trackers.codecarbon.selectors import codecarbon_figures, runs_by_source
 from tests.builders import MINUTE, T0, SmallLab
 from tests.trackers.support import Tracker, iso, tracker, work
@@ -68,6 +69,27 @@ def test_two_ids_of_one_client_are_one_run(lab: SmallLab, worked_between: bool, 
     )
     assert runs_by_source(lab.lab) == {cc.source.pk: 1}
     assert not SharedMachine.objects.exists()
+
+
+def test_intervals_of_several_ids_of_one_client_do_not_overlap(lab: SmallLab) -> None:
+    cc = tracker(lab)
+    ids = [_created(cc, 2), _created(cc, 2.1)]
+    for i, late_s in enumerate((0, -2, -1, -2)):  # the time of an interval is read late, and cut
+        _sent(cc, ids[i % 2], 2.2 + 2 * i + late_s / 60)
+    assert _ledger_mj() == 4 * kwh_to_mj(0.01)
+    spans = sorted(CodeCarbonInterval.objects.values_list("start_us", "end_us"))
+    assert len(spans) == 4
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert not CodeCarbonPost.objects.exclude(problem="").exists()
+
+
+def test_an_interval_inside_one_of_another_id_is_counted_too(lab: SmallLab) -> None:
+    cc = tracker(lab)
+    ids = [_created(cc, 2), _created(cc, 2.1)]
+    _sent(cc, ids[0], 2.2)
+    _sent(cc, ids[1], 2.2, length=0.04)
+    assert _ledger_mj() == 2 * kwh_to_mj(0.01)
+    assert Run.objects.count() == 1
 
 
 def test_the_state_follows_all_ids(lab: SmallLab) -> None:

@@ -132,19 +132,13 @@ def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
     at_us = reading.at_us if reading.at_us is not None else post.received_us
     if tracked_run.intervals.filter(at_us=at_us, energy_mj=reading.energy_mj).exists():
         return "Duplicate of an earlier message."
-    nearby = tracked_run.intervals.filter(
-        end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US
-    )
-    place = place_interval(
-        reading,
-        received_us=post.received_us,
-        occupied=list(nearby.values_list("start_us", "end_us")),
-        is_live=post.channel != Channel.FILE,
-    )
+    place = _place(tracked_run, post, reading)
     if place is None:
         return "Another message covers the same time."
-    if tracked_run.run is None and not _link_run(tracked_run, at_us, place):
-        return "This run is known already from another token or file."
+    if tracked_run.run is None:
+        if not _link_run(tracked_run, at_us, place):
+            return "This run is known already from another token or file."
+        place = _place(tracked_run, post, reading) or place
     interval = CodeCarbonInterval.objects.create(
         tracked_run=tracked_run,
         post=post,
@@ -160,6 +154,30 @@ def _process_message(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> str:
     problem = _store(tracked_run, interval, post, imputed=place.imputed)
     detect_shared_machine(interval)
     return problem
+
+
+def _place(tracked_run: CodeCarbonRun, post: CodeCarbonPost, reading: Reading) -> Place | None:
+    """Return the interval of a message beside all intervals of its run, or, if that leaves nothing,
+    beside those of the same id. None if that leaves nothing either.
+    """
+    at_us = reading.at_us if reading.at_us is not None else post.received_us
+    of_run = (
+        {"tracked_run__run": tracked_run.run} if tracked_run.run else {"tracked_run": tracked_run}
+    )
+    nearby = CodeCarbonInterval.objects.filter(
+        **of_run, end_us__gt=at_us - max(reading.duration_us, US_PER_S) - QUIET_US
+    ).values_list("tracked_run_id", "start_us", "end_us")
+
+    def place_beside(occupied: list[tuple[int, int]]) -> Place | None:
+        return place_interval(
+            reading,
+            received_us=post.received_us,
+            occupied=occupied,
+            is_live=post.channel != Channel.FILE,
+        )
+
+    own = place_beside([(start, end) for pk, start, end in nearby if pk == tracked_run.pk])
+    return own and (place_beside([(start, end) for _, start, end in nearby]) or own)
 
 
 def _new_reading(tracked_run: CodeCarbonRun, post: CodeCarbonPost) -> Reading | None:
