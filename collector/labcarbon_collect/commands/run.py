@@ -118,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
     )
     if startup.response is not None and startup.response.is_blocking and spec.enforce:
         return _block(payload, process, startup, login)
-    _print_destination(startup.daemon, login)
+    if startup.daemon.url or not startup.error:  # the error names the only server
+        _print_destination(startup.daemon, login)
     process.release()
     reporter = (
         RunReporter(login, payload.run, notify=_notify, timeout_s=STARTUP_TIMEOUT_S)
