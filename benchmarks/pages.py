@@ -4,14 +4,11 @@ Response times of the server (p50, p95), and the bytes of scripts and style shee
 
 import argparse
 import gzip
-import os
 import random
 import re
 import sys
-import tempfile
 import time
 import uuid
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import quantiles
@@ -20,9 +17,8 @@ from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.installation import private_installation
 from benchmarks.runs_table import bare_sum, parts, price_nodes, seconds, timed
-from tests.environment import installation_environment
-from tests.services.postgres import Postgres
 
 OVERVIEW_MARK_MS, PAGE_MARK_MS = 150, 400
 US_PER_HOUR, LAST_HOUR = 3_600_000_000, 10**7
@@ -42,17 +38,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--artifacts", type=int, default=2_000)
     options = parser.parse_args()
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
-        database = stack.enter_context(Postgres(durable=True)).url if options.postgres else ""
-        os.environ.update(
-            installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings"
-        )
-        if database:
-            os.environ["LABCARBON_DATABASE_URL"] = database
-        import django
-
-        django.setup()
+    with private_installation(postgres=options.postgres):
         measure(options)
 
 

@@ -3,23 +3,19 @@ against the smallest possible query of the same run.
 """
 
 import argparse
-import os
 import random
 import statistics
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.environment import installation_environment
-from tests.services.postgres import Postgres
+from benchmarks.installation import private_installation
 
 PAGE_MARK_S = 0.4
 READINGS = 7
@@ -55,17 +51,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=100_000)
     options = parser.parse_args()
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="labcarbon-bench-"))
-        database = stack.enter_context(Postgres(durable=True)).url if options.postgres else ""
-        os.environ.update(
-            installation_environment(folder), DJANGO_SETTINGS_MODULE="labcarbon.settings"
-        )
-        if database:
-            os.environ["LABCARBON_DATABASE_URL"] = database
-        import django
-
-        django.setup()
+    with private_installation(postgres=options.postgres):
         measure(options.runs)
 
 

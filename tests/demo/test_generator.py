@@ -91,7 +91,7 @@ def _sum(rows: Any) -> int:
 
 
 def _assert_uploads_go_on(lab: Lab) -> None:
-    """What a running demo uploads later joins on to what there is, and one node stays silent."""
+    """What a running demo uploads later joins on to what there is, and one node remains silent."""
     calendar = Calendar(NOW // US_PER_HOUR, DAYS)
     minute = NOW // MINUTE_US * MINUTE_US
     assert upload_recent(calendar=calendar, now=NOW, seed=1, multiplier=1) == 0

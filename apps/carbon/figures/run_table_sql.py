@@ -53,9 +53,9 @@ def statement(lab: Lab, runs: QuerySet[Run], query: TableQuery) -> tuple[str, li
         parts += table.rows()
     # Of few runs, the filter costs most; of many, a copy of them.
     is_few = query.number is not None and query.number <= FEW
-    kept = "MATERIALIZED" if is_few else "NOT MATERIALIZED"
+    copy = "MATERIALIZED" if is_few else "NOT MATERIALIZED"
     sql = (
-        f"WITH q(id, uuid, started_us, duration_us, sort_key, grp) AS {kept} ({filtered}), "
+        f"WITH q(id, uuid, started_us, duration_us, sort_key, grp) AS {copy} ({filtered}), "
         f"{figures}, {', '.join(tables)} {' UNION ALL '.join(parts)}"
     )
     return sql, params

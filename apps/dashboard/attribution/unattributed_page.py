@@ -69,7 +69,7 @@ class UnattributedPage:
     units: Units
     some_hidden: bool
     claims: list[ClaimRow]
-    percent: str
+    unattributed_percent: str
 
 
 def unattributed_query(lab: Lab, period: Period) -> FigureQuery:
@@ -110,7 +110,9 @@ def unattributed_page(*, lab: Lab, period: Period, visibility: Visibility) -> Un
         units=units,
         some_hidden=len(visible) < len(groups),
         claims=_claims(lab),
-        percent=percent(whole.energy_mj, lab_whole.energy_mj) if lab_whole.energy_mj else "",
+        unattributed_percent=percent(whole.energy_mj, lab_whole.energy_mj)
+        if lab_whole.energy_mj
+        else "",
     )
 
 

@@ -20,8 +20,8 @@ from apps.trackers.registry import trackers
 MAX_CURVE_POINTS = 500
 UNKNOWN = "unknown"
 SIBLINGS = {
-    "f1": "with the same work", "f2": "with other seeds only",
-    "f3": "with the same recipe but different code", "left_out": "with one other parameter",
+    "f1": "with the same work", "f2": "in which only seeds differ",
+    "f3": "with the same recipe but different code", "left_out": "in which one parameter differs",
 }  # fmt: skip
 OTHER_TOOLS = {"wandb": "Weights & Biases"}  # tools that are not registered trackers
 
