@@ -109,7 +109,8 @@ def fill_runs(small: Any, options: Any, first_hour: int) -> None:
     for node in nodes:
         runs = [
             Run(
-                lab=lab, uuid=uuid.uuid4(), name=f"run {node.pk}-{i}", state="finished",
+                lab=lab, uuid=uuid.uuid4(), name=f"run {node.pk}-{i}",
+                state="failed" if (node.pk + i) % 20 == 0 else "finished",
                 started_us=(first_hour + i * hours) * US_PER_HOUR,
                 ended_us=(first_hour + (i + 1) * hours) * US_PER_HOUR, node=node,
                 os_user=f"user{(node.pk + i) % PEOPLE}", sweep=f"sweep-{(node.pk + i) % 4000}",

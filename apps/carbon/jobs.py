@@ -21,15 +21,15 @@ def roll_up_job(key: str) -> None:
     """
     lab, now = Lab.objects.get(pk=int(key)), now_us()
     if writer.roll_up(lab=lab, now=now):
-        writer.ask_for_tomorrow(lab=lab, now=now)
+        writer.ask_for_next_hour(lab=lab, now=now)
     else:
         enqueue(kind=writer.ROLL_UP, key=key)
 
 
-@job(writer.DAY_OVER)
-def day_over_job(key: str) -> None:
-    """Enqueue the rollup of the day of lab ``key`` that ended.
+@job(writer.HOUR_OVER)
+def hour_over_job(key: str) -> None:
+    """Enqueue the rollup of the hour of lab ``key`` that ended, or of the day.
 
-    It has its own kind: a job that waits until the next day would also delay jobs enqueued now.
+    It has its own kind: a job that waits until the next hour would also delay jobs enqueued now.
     """
     enqueue(kind=writer.ROLL_UP, key=key, due_us=now_us() + writer.DELAY_US)

@@ -179,6 +179,36 @@ class UseDay(models.Model):
     cost_ucurrency = models.BigIntegerField(default=0)
     entries = models.BigIntegerField()
 
+    class Meta:
+        indexes = [models.Index(fields=["consumer_id"], name="use_of_consumer")]
+
+    def __str__(self) -> str:
+        return f"{self.day_id}: {self.energy_mj} mJ"
+
+
+class ChargeDay(models.Model):
+    """The sums of :class:`UseDay` over nodes and consumers: a large lab has thousands of these a
+    day, and few charged parties.
+    """
+
+    day = models.ForeignKey(
+        RolledDay, on_delete=models.CASCADE, db_constraint=False, related_name="+"
+    )
+    project_id = models.BigIntegerField(null=True)
+    person_id = models.BigIntegerField(null=True)
+    kind = models.CharField(max_length=12, choices=UseKind)
+    energy_quality = models.SmallIntegerField(choices=EnergyQuality)
+    factor_id = models.BigIntegerField(null=True)
+    pue_ppm = models.BigIntegerField(null=True)
+    price_id = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True, default="")
+    energy_mj = models.BigIntegerField()
+    facility_energy_mj = models.BigIntegerField()
+    emission_ug = models.BigIntegerField()
+    without_factor_mj = models.BigIntegerField()
+    cost_ucurrency = models.BigIntegerField(default=0)
+    entries = models.BigIntegerField()
+
     def __str__(self) -> str:
         return f"{self.day_id}: {self.energy_mj} mJ"
 

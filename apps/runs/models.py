@@ -96,6 +96,9 @@ class Run(models.Model):
                 name="run_going_on",
                 condition=models.Q(state__in=("running", "lost")),
             ),
+            models.Index(
+                fields=["lab"], name="run_that_failed", condition=models.Q(state="failed")
+            ),
         ]
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 from django.db import connection, transaction
+from django.db.models import F
 
 from apps.accounts.models import Lab
 from apps.accounts.services.labs import create_project
@@ -25,7 +26,7 @@ from apps.carbon.figures.energy import (
     figures_of_lab,
 )
 from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.models import EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
+from apps.carbon.models import ChargeDay, EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
 from apps.carbon.rollups import reader, writer
 from apps.carbon.services import apply_factors, declare_factor
 from apps.core.clock import now_us
@@ -65,7 +66,19 @@ def counted(lab: Lab, what: RollupKind = RollupKind.USE) -> set[int]:
     return {
         row.from_hour
         for row in rows
-        if not any(start < row.to_hour and end > row.from_hour for start, end in spans)
+        if row.to_hour - row.from_hour > 1
+        and not any(start < row.to_hour and end > row.from_hour for start, end in spans)
+    }
+
+
+def counted_hours(lab: Lab) -> set[int]:
+    """Return the rolled hours of the current day that count."""
+    stale = StaleSpan.objects.filter(lab=lab, what=RollupKind.USE)
+    rows = RolledDay.objects.filter(lab=lab, what=RollupKind.USE, to_hour=F("from_hour") + 1)
+    return {
+        row.from_hour
+        for row in rows
+        if not stale.filter(from_hour__lt=row.to_hour, to_hour__gt=row.from_hour).exists()
     }
 
 
@@ -80,8 +93,11 @@ def test_pages_read_days_and_not_the_ledger_below_them(small: SmallLab) -> None:
     assert counted(small.lab) == {H0, H0 + 24, H0 + 48, H0 + 72}
     query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=H0 + HOURS)
     assert figure(small.lab, query).energy_mj == 3_000
-    UseDay.objects.filter(energy_mj=1_000).update(energy_mj=1_001)
+    ChargeDay.objects.filter(energy_mj=1_000).update(energy_mj=1_001)
     assert figure(small.lab, query).energy_mj == 3_001
+    UseDay.objects.filter(energy_mj=1_000).update(energy_mj=1_002)
+    by_node = figures_by(small.lab, query, ["node"])
+    assert [part.energy_mj for part in by_node.values()] == [3_002]
     assert figures_by(small.lab, query, ["stretch"]).keys() == {(H0,), (H0 + 24,)}
     assert figures_by(small.lab, query, ["hour"]).keys() == {(H0 + 3,), (H0 + 30,)}
     assert figure(small.lab, query.replace(from_hour=H0 + 1)).energy_mj == 3_000, (
@@ -134,19 +150,54 @@ def test_what_is_derived_again_and_stays_the_same_marks_nothing(small: SmallLab)
 @time_machine.travel(
     (T0 + 30 * MINUTE) / 1e6, tick=False
 )  # not in the minute after midnight: the window begins before it
-def test_a_day_is_summed_when_it_is_over_and_asks_for_the_next() -> None:
+def test_a_day_is_summed_when_it_is_over() -> None:
     small = small_lab()
     now = now_us()
-    start = now - MINUTE
-    push(small.node, [W("gpu:GPU-1", 5, start, now)], sent_at=now)
-    job = Job.objects.get(kind=writer.DAY_OVER, key=str(small.lab.pk))
+    push(small.node, [W("gpu:GPU-1", 5, now - MINUTE, now)], sent_at=now)
     edges = day_edges(hour_of(now), hour_of(now) + 1, ZoneInfo("Europe/Berlin"))
-    assert job.due_us == edges[-1] * US_PER_HOUR + writer.AFTER_MIDNIGHT_US
     assert writer.roll_up(lab=small.lab, now=now)
     assert not RolledDay.objects.filter(lab=small.lab, to_hour__gt=hour_of(now)).exists()
-    tomorrow = job.due_us
-    assert writer.roll_up(lab=small.lab, now=tomorrow)
+    assert writer.roll_up(lab=small.lab, now=edges[-1] * US_PER_HOUR)
     assert edges[-2] in counted(small.lab)
+
+
+@pytest.mark.parametrize(("minutes", "due_minute"), [(0, 10), (9, 10), (10, 70), (59, 70)])
+def test_an_hour_is_asked_for_ten_minutes_after_its_end(minutes: int, due_minute: int) -> None:
+    with time_machine.travel((T0 + minutes * MINUTE) / 1e6, tick=False):
+        small = small_lab()
+        now = now_us()
+        push(small.node, [W("gpu:GPU-1", 5, now - MINUTE, now)], sent_at=now)
+    job = Job.objects.get(kind=writer.HOUR_OVER, key=str(small.lab.pk))
+    assert job.due_us == T0 + due_minute * MINUTE
+
+
+def test_completed_hours_of_today_are_summed_until_the_day_is(small: SmallLab) -> None:
+    """At the end of a day, pages would read all its hours from the ledger."""
+    today = H0 + 24
+    rolled(small, (3, 1_000), (26, 2_000))
+    RolledDay.objects.all().delete()
+
+    def at(minute: int) -> int:
+        return today * US_PER_HOUR + minute * MINUTE
+
+    query = FigureQuery(metric="energy_mj", from_hour=H0, to_hour=today + 24)
+    expected = figures_by(small.lab, query, ["charge"])
+    assert writer.roll_up(lab=small.lab, now=at(3 * 60 + 9))
+    assert counted_hours(small.lab) == {today, today + 1}
+    assert writer.roll_up(lab=small.lab, now=at(3 * 60 + 10))
+    assert counted_hours(small.lab) == {today, today + 1, today + 2}
+    assert figures_by(small.lab, query, ["charge"]) == expected
+    late_us = at(2 * 60 + 30)
+    push(small.node, [W("gpu:GPU-2", 7, late_us, late_us + MINUTE)], sent_at=NOW)
+    assert counted_hours(small.lab) == {today, today + 1}
+    assert figure(small.lab, query).energy_mj == 3_007
+    assert writer.roll_up(lab=small.lab, now=at(3 * 60 + 11))
+    assert counted_hours(small.lab) == {today, today + 1, today + 2}
+    assert figure(small.lab, query).energy_mj == 3_007
+    assert writer.roll_up(lab=small.lab, now=at(24 * 60 + 5))
+    assert counted(small.lab) == {H0, today}
+    assert not counted_hours(small.lab)
+    assert figure(small.lab, query).energy_mj == 3_007
 
 
 def test_days_of_a_month_whose_idle_shares_still_move_wait_for_its_end(small: SmallLab) -> None:
@@ -200,7 +251,7 @@ def test_device_time_by_day_is_device_time_by_hour(small: SmallLab) -> None:
 def test_days_that_are_dropped_come_back_the_same(small: SmallLab) -> None:
     bought(small, kg=1, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
     rolled(small, (3, 1_000), (4, 1), (30, 2_000))
-    tables = (UseDay, MeterDay, EmbodiedDay)
+    tables = (UseDay, ChargeDay, MeterDay, EmbodiedDay)
 
     def rows() -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

@@ -29,7 +29,7 @@ from apps.carbon.figures.energy import (
     figures_of_meters,
     figures_of_runs,
 )
-from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.figure_query import ANY_WASTE, WASTES, FigureQuery
 from apps.carbon.figures.run_table import run_table
 from apps.carbon.figures.run_table_query import TableQuery
 from apps.carbon.models import RolledDay, StaleSpan
@@ -43,6 +43,7 @@ from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.models import ACTIVE, Device, SitePrice
 from apps.fleet.services import set_price, set_pue, set_static_power, withdraw_site_fact
 from apps.ingest.models import Consumer
+from apps.runs.choices import RunState
 from apps.runs.services.runs import RunFacts, put_run
 from tests.assets.support import bought
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
@@ -61,7 +62,9 @@ GROUPED = (
     ["price", "pue"],
 )  # fmt: skip
 
-offsets = st.integers(0, HOURS - 1)
+WASTE_GROUPED = (["waste"], ["waste", "charge", "person"], ["charge"], ["node"], ["run"])
+
+offsets = st.integers(0, HOURS + 3)  # up to the current hour
 steps = st.one_of(
     st.tuples(
         st.just("push"),
@@ -90,6 +93,7 @@ steps = st.one_of(
         st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])
     ),
     st.tuples(st.just("rebuild")),
+    st.tuples(st.just("fail"), st.booleans()),
     st.tuples(st.just("lend"), offsets),
     st.tuples(st.just("roll"), st.booleans()),
     st.tuples(st.just("roll"), st.booleans()),
@@ -157,6 +161,9 @@ class History:
             node_uuid=self.small.node.uuid,
         )
         put_run(lab=self.lab, uuid=RUN, facts=facts, by=None, bound_node=None)
+
+    def fail(self, failed: bool) -> None:
+        self.lab.runs.update(state=RunState.FAILED if failed else RunState.FINISHED)
 
     def rule(self, os_user: str, project: str, offset: int) -> None:
         criteria = Criteria(os_user=os_user)
@@ -271,7 +278,13 @@ class History:
                 query.replace(project="nlp"),
                 query.replace(os_user="alice"),
                 query.replace(use="idle"),
+                *(query.replace(waste=waste) for waste in WASTES),
+                query.replace(subject_kind="project", subject_key="vision", waste=ANY_WASTE),
+                query.replace(subject_kind="node", subject_key=self.node, waste=ANY_WASTE),
             ]
+            for groups in WASTE_GROUPED:
+                wasted = query.replace(waste=ANY_WASTE)
+                found[start, "wasted", *groups] = figures_by(self.lab, wasted, groups)
             for one in asked:
                 found[one.to_query_string()] = figure(self.lab, one)
             for column, pk in (("device_id", self.device), ("node_id", self.small.node.pk)):
@@ -357,6 +370,19 @@ class History:
         ("zone", "Asia/Kolkata"),
         ("roll",),
         ("rebuild",),
+    ]
+)
+@example(
+    [
+        ("run", "nlp", ""),
+        ("push", 3, f"run:{RUN}", 50, 7),
+        ("push", HOURS + 2, f"run:{RUN}", 60, 7),
+        ("fail", True),
+        ("roll", False),
+        ("push", HOURS + 1, f"run:{RUN}", 6, 7),
+        ("idle", "by_energy", 24),
+        ("roll", False),
+        ("fail", False),
     ]
 )
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -14,7 +14,7 @@ from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_
 from apps.carbon.figures.combined import group_figures
 from apps.carbon.figures.energy import figure, figures_by
 from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
-from apps.carbon.models import UseDay
+from apps.carbon.models import ChargeDay, UseDay
 from apps.carbon.rollups.writer import roll_up
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
@@ -110,10 +110,14 @@ def test_energy_without_a_mark_stays_unattributed(lab: SmallLab) -> None:
 def test_the_migration_counts_what_a_server_of_before_stored(lab: SmallLab) -> None:
     expected = by_charge(lab)
     migration = importlib.import_module("apps.carbon.migrations.0006_system_use")
+    sums = importlib.import_module("apps.carbon.migrations.0007_charge_day")
     Consumer.objects.filter(kind="system").update(kind="proc")
     UseDay.objects.filter(kind="system").update(kind="used")
+    ChargeDay.objects.filter(kind="system").update(kind="used")
     assert figure(lab.lab, QUERY.replace(consumer="system")).energy_mj == 0
     with connection.cursor() as cursor:
         cursor.execute(migration.CONSUMERS, [])
         cursor.execute(migration.DAYS, [])
+        ChargeDay.objects.all().delete()
+        cursor.execute(sums.FILL)
     assert by_charge(lab) == expected

@@ -45,19 +45,37 @@ def charge_sql(kind: str, project: str = "p") -> str:
     )
 
 
+_DUPLICATES = (
+    "SELECT o.run_id FROM preflight_repeat o WHERE o.state = 'confirmed' OR (o.state = 'open' "
+    "AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
+)
+
+
 def waste_sql(kind: str) -> str:
     """Return SQL for the kind of waste of an entry with run ``r``, '' for none. The kinds are
     disjoint. A run is a duplicate if somebody confirmed its finding, or if an open finding is
     verified.
     """
-    duplicates = (
-        "SELECT o.run_id FROM preflight_repeat o WHERE o.state = 'confirmed' OR (o.state = 'open' "
-        "AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
+    return (
+        f"CASE WHEN {idle_sql(kind)} THEN 'idle' WHEN r.id IN ({_DUPLICATES}) THEN 'duplicate' "
+        "WHEN r.state = 'failed' THEN 'failed' ELSE '' END"
+    )
+
+
+def idle_sql(kind: str) -> str:
+    """Return SQL for whether a use is idle energy, charged to projects or not."""
+    return f"{kind} IN ('{UseKind.IDLE.value}', '{UseKind.IDLE_SHARE.value}')"
+
+
+def wasted_consumers_sql(lab_id: int) -> str:
+    """Return SQL for (id, waste) of the consumers of failed runs and duplicates. Few runs are."""
+    joined = (
+        "FROM runs_run r JOIN ingest_consumer k ON k.lab_id = r.lab_id AND k.run_uuid = r.uuid "
+        f"WHERE r.lab_id = {int(lab_id)}"
     )
     return (
-        f"CASE WHEN {kind} IN ('{UseKind.IDLE.value}', '{UseKind.IDLE_SHARE.value}') THEN 'idle' "
-        f"WHEN r.id IN ({duplicates}) THEN 'duplicate' WHEN r.state = 'failed' THEN 'failed' "
-        "ELSE '' END"
+        f"SELECT k.id, 'duplicate' AS waste {joined} AND r.id IN ({_DUPLICATES}) UNION ALL "
+        f"SELECT k.id, 'failed' {joined} AND r.state = 'failed' AND r.id NOT IN ({_DUPLICATES})"
     )
 
 

@@ -10,17 +10,19 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
-from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.figures.figure_query import ANY_WASTE, FigureQuery
 from apps.carbon.figures.sql import (
     CHARGED,
     KIND,
     PRICED,
     PROJECT,
     charge_sql,
+    idle_sql,
     in_currency_sql,
     metrics_sql,
     narrowed_sql,
     waste_sql,
+    wasted_consumers_sql,
 )
 from apps.core.sql import (
     emission_sql,
@@ -56,10 +58,13 @@ _SUBJECTS = {
     "node": "x.node_id = (SELECT id FROM fleet_node WHERE lab_id = {lab} AND uuid = %s)",
     "person": "x.person_id = %s",
 }
-KEYS = (
-    "node_id, consumer_id, project_id, person_id, os_user, program, kind, energy_quality, "
-    "factor_id, pue_ppm, price_id, currency"
-)
+# Groups without nodes and consumers.
+_CHARGE_GROUPS = {
+    name: GROUPS[name]
+    for name in ("charge", "project", "quality", "person", "factor", "pue", "price", "stretch")
+} | {"waste": "x.waste"}
+CHARGE_KEYS = "project_id, person_id, kind, energy_quality, factor_id, pue_ppm, price_id, currency"
+KEYS = f"node_id, consumer_id, os_user, program, {CHARGE_KEYS}"
 SUMS = ("energy_mj", "facility_energy_mj", "emission_ug", "without_factor_mj", "entries")
 USE_SUMS = (*SUMS, "cost_ucurrency")  # the cost is by price, so devices have none
 
@@ -125,7 +130,17 @@ def answers(query: FigureQuery, group_by: Sequence[str], *, basis: str) -> bool:
     )
 
 
-def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
+def _is_by_charge(query: FigureQuery, group_by: Sequence[str]) -> bool:
+    """Return whether neither nodes nor consumers matter to a query, but for the waste of runs."""
+    return (
+        query.subject_kind in {"lab", "project", "person"}
+        and not (query.use or query.os_user or query.program)
+        and set(group_by) <= _CHARGE_GROUPS.keys()
+        and (query.waste != "" or "waste" not in group_by)
+    )
+
+
+def _where(lab: Lab, query: FigureQuery, groups: dict[str, str]) -> tuple[str, list[Any]]:
     clauses, params = ["1 = 1"], list[Any]()
     if query.subject_kind in _SUBJECTS:
         clauses.append(_SUBJECTS[query.subject_kind].format(lab=int(lab.pk)))
@@ -134,7 +149,7 @@ def _where(lab: Lab, query: FigureQuery) -> tuple[str, list[Any]]:
         )
         if query.subject_kind == "person":
             params[-1] = int(query.subject_key)
-    more, values = narrowed_sql(query, GROUPS, idle_share="x.kind = 'idle_share'")
+    more, values = narrowed_sql(query, groups, idle_share="x.kind = 'idle_share'")
     return " AND ".join([*clauses, *more]), [*params, *values]
 
 
@@ -143,9 +158,10 @@ def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[di
 
     Without groups, one row.
     """
-    spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
-    columns = ", ".join(GROUPS[name] for name in group_by)
-    selected = [f"{GROUPS[name]} AS g{i}" for i, name in enumerate(group_by)] + [
+    by_charge = _is_by_charge(query, group_by)
+    groups = _CHARGE_GROUPS if by_charge else GROUPS
+    columns = ", ".join(groups[name] for name in group_by)
+    selected = [f"{groups[name]} AS g{i}" for i, name in enumerate(group_by)] + [
         f"SUM(x.{name}) AS {name}" for name in SUMS
     ]
     priced = in_currency_sql(query.currency or lab.currency)
@@ -153,21 +169,65 @@ def use_by(lab: Lab, query: FigureQuery, group_by: Sequence[str]) -> Iterator[di
         f"SUM(CASE WHEN {priced} THEN x.cost_ucurrency END) AS cost_ucurrency",
         f"SUM(CASE WHEN {priced} THEN 0 ELSE x.energy_mj END) AS without_price_mj",
     ]
-    where, more = _where(lab, query)
-    yield from fetch_rows(
-        f"{spans} SELECT {', '.join(selected)} FROM ("
-        f"SELECT b.from_hour, {KEYS}, {', '.join(USE_SUMS)} FROM b CROSS JOIN carbon_useday u "
-        "WHERE u.day_id = b.id "
-        f"UNION ALL SELECT from_hour, {KEYS}, {', '.join(USE_SUMS)} FROM "
-        f"({use_sql('g', 'e.hour AS from_hour')}) y) x "
-        "LEFT JOIN fleet_siteprice pr ON pr.id = x.price_id "
-        "LEFT JOIN accounts_project p ON p.id = x.project_id LEFT JOIN fleet_node n ON n.id = "
-        "x.node_id "
+    where, more = _where(lab, query, groups)
+    source = _by_charge_source if by_charge else _by_consumer_source
+    before, use, params = source(lab, query)
+    of_consumer = (
+        "LEFT JOIN fleet_node n ON n.id = x.node_id "
         "LEFT JOIN ingest_consumer c ON c.id = x.consumer_id "
         f"LEFT JOIN runs_run r ON r.uuid = c.run_uuid AND r.lab_id = {int(lab.pk)} "
-        f"WHERE {where}" + (f" GROUP BY {columns} ORDER BY {columns}" if columns else ""),
-        [*params, query.basis, lab.pk, *more],
     )
+    yield from fetch_rows(
+        f"{before} SELECT {', '.join(selected)} FROM ({use}) x "
+        "LEFT JOIN fleet_siteprice pr ON pr.id = x.price_id "
+        f"LEFT JOIN accounts_project p ON p.id = x.project_id {'' if by_charge else of_consumer}"
+        f"WHERE {where}" + (f" GROUP BY {columns} ORDER BY {columns}" if columns else ""),
+        [*params, *more],
+    )
+
+
+def _by_consumer_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[Any]]:
+    """Return SQL before SELECT, SQL of the use by day and hour, and the parameters of both.
+
+    Columns: from_hour, KEYS and USE_SUMS.
+    """
+    spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
+    columns = f"{KEYS}, {', '.join(USE_SUMS)}"
+    use = (
+        f"SELECT b.from_hour, {columns} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
+        f"UNION ALL SELECT from_hour, {columns} FROM ({use_sql('g', 'e.hour AS from_hour')}) y"
+    )
+    return spans, use, [*params, query.basis, lab.pk]
+
+
+def _by_charge_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[Any]]:
+    """Return the same with columns from_hour, waste, CHARGE_KEYS and USE_SUMS. The waste of runs
+    is read by run, other use by charged party: a large lab has thousands of consumers a day.
+    """
+    spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
+    columns = f"{CHARGE_KEYS}, {', '.join(USE_SUMS)}"
+    of_day = f"{columns} FROM b CROSS JOIN carbon_chargeday u WHERE u.day_id = b.id"
+    if not query.waste:
+        days = [f"SELECT b.from_hour, '' AS waste, {of_day}"]
+        hours = use_sql("g", "e.hour AS from_hour, '' AS waste")
+    else:
+        days = []
+        spans += f", w AS ({wasted_consumers_sql(lab.pk)})"
+        waste = (
+            "CASE c.kind WHEN 'idle' THEN 'idle' ELSE "
+            "(SELECT w.waste FROM w WHERE w.id = e.consumer_id) END AS waste"
+        )
+        hours = use_sql("g", f"e.hour AS from_hour, {waste}")
+        hours += " AND (c.kind = 'idle' OR e.consumer_id IN (SELECT id FROM w))"
+    if query.waste in {"idle", ANY_WASTE}:
+        days.append(f"SELECT b.from_hour, 'idle' AS waste, {of_day} AND {idle_sql('u.kind')}")
+    if query.waste and query.waste != "idle":
+        days.append(
+            f"SELECT b.from_hour, w.waste, {columns} FROM w CROSS JOIN carbon_useday u "
+            "CROSS JOIN b WHERE u.consumer_id = w.id AND b.id = u.day_id"
+        )
+    days.append(f"SELECT from_hour, waste, {columns} FROM ({hours}) y")
+    return spans, " UNION ALL ".join(days), [*params, query.basis, lab.pk]
 
 
 def cover_sql(span: str, first: str) -> str:
@@ -217,13 +277,13 @@ def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list
 
 def lab_by_stretch(lab: Lab, from_hour: int, to_hour: int) -> Iterator[dict[str, Any]]:
     """Yield a row of (from_hour, SUMS) of the whole lab for each valid day, and for each other hour
-    with energy. Days are read by device, which are far fewer rows than consumers.
+    with energy.
     """
     spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
     names = ", ".join(SUMS)
     yield from fetch_rows(
         f"{spans} SELECT x.from_hour, {', '.join(f'SUM(x.{name}) AS {name}' for name in SUMS)} "
-        f"FROM (SELECT b.from_hour, {names} FROM b CROSS JOIN carbon_meterday u WHERE u.day_id = "
+        f"FROM (SELECT b.from_hour, {names} FROM b CROSS JOIN carbon_chargeday u WHERE u.day_id = "
         f"b.id UNION ALL SELECT q.from_hour, {names} FROM (SELECT e.hour AS from_hour, "
         f"{meter_sums()} FROM g CROSS JOIN energy_ledgerentry e {PRICED} WHERE e.lab_id = %s AND "
         "e.hour >= g.from_hour AND e.hour < g.to_hour GROUP BY e.hour) q) x "

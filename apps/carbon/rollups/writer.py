@@ -1,4 +1,5 @@
-"""Write daily rollups: figures of completed days, summed once. The only writer of rollups.
+"""Write daily rollups: figures of completed days, summed once, and of the completed hours of the
+current day until it ends. The only writer of rollups.
 
 Each change of their sources calls :func:`mark_stale` in the same transaction. A job sums these days
 again (:func:`roll_up`). Until then pages read the ledger for them, so figures are always current.
@@ -19,6 +20,7 @@ from apps.carbon.choices import RollupKind
 from apps.carbon.figures.sql import PRICED
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups.reader import (
+    CHARGE_KEYS,
     KEYS,
     SUMS,
     USE_SUMS,
@@ -35,9 +37,9 @@ from apps.core.sql import ROLLUPS, lock_shared, try_lock_exclusive
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
 from apps.energy.models import DeviceHour, IdleShare, LedgerEntry
 
-ROLL_UP, DAY_OVER = "carbon.roll_up", "carbon.day_over"
+ROLL_UP, HOUR_OVER = "carbon.roll_up", "carbon.hour_over"
 DELAY_US = 30 * US_PER_S  # a burst of changes is summed once, at its end
-AFTER_MIDNIGHT_US = 600 * US_PER_S  # the last windows of a day arrive a little after it
+AFTER_END_US = 600 * US_PER_S  # the last windows of an hour arrive a little after it
 _TRIES, _PAUSE_S = 200, 0.05
 _MOST_DAYS, _LONG_S = 64, 0.2  # per transaction
 _MOST_S = 60  # per job: half of its lease
@@ -59,22 +61,21 @@ def mark_stale(*, lab: Lab, what: RollupKind, from_hour: int, to_hour: int) -> N
     ).exists()
     if touched:
         StaleSpan.objects.create(lab=lab, what=what, from_hour=from_hour, to_hour=to_hour)
-    if touched or from_hour < _today(lab, now)[0]:
+    if touched or from_hour < _today(lab, now):
         enqueue(kind=ROLL_UP, key=str(lab.pk), due_us=now + DELAY_US)
-    elif not Job.objects.filter(kind=DAY_OVER, key=str(lab.pk)).exists():
-        ask_for_tomorrow(lab=lab, now=now)
+    elif not Job.objects.filter(kind=HOUR_OVER, key=str(lab.pk)).exists():
+        ask_for_next_hour(lab=lab, now=now)
 
 
-def ask_for_tomorrow(*, lab: Lab, now: int) -> None:
-    """Enqueue the rollup of the lab's current day for its end."""
-    enqueue(
-        kind=DAY_OVER, key=str(lab.pk), due_us=_today(lab, now)[1] * US_PER_HOUR + AFTER_MIDNIGHT_US
-    )
+def ask_for_next_hour(*, lab: Lab, now: int) -> None:
+    """Enqueue the rollup of the first hour that is not complete yet."""
+    due_us = (hour_of(now - AFTER_END_US) + 1) * US_PER_HOUR + AFTER_END_US
+    enqueue(kind=HOUR_OVER, key=str(lab.pk), due_us=due_us)
 
 
-def _today(lab: Lab, now: int) -> tuple[int, int]:
-    edges = day_edges(hour_of(now), hour_of(now) + 1, ZoneInfo(lab.time_zone))
-    return edges[-2], edges[-1]
+def _today(lab: Lab, now: int) -> int:
+    """Return the first hour of the lab's current day."""
+    return day_edges(hour_of(now), hour_of(now) + 1, ZoneInfo(lab.time_zone))[-2]
 
 
 class RollupLocked(Exception):
@@ -82,7 +83,8 @@ class RollupLocked(Exception):
 
 
 def roll_up(*, lab: Lab, now: int) -> bool:
-    """Roll up all completed days of a lab that are missing or stale, for at most a minute.
+    """Roll up all completed days of a lab that are missing or stale, and completed hours of the
+    current day, for at most a minute.
 
     Return whether none is left. Raises RollupLocked.
     """
@@ -126,36 +128,46 @@ def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
     spans = list(
         StaleSpan.objects.filter(lab=lab, what=what).values_list("pk", "from_hour", "to_hour")
     )
-    touched = Q(pk__in=[]) | ~Q(basis=lab.basis, time_zone=lab.time_zone)
-    for _, from_hour, to_hour in spans:
-        touched |= Q(from_hour__lt=to_hour, to_hour__gt=from_hour)
-    days = list(RolledDay.objects.filter(touched, lab=lab, what=what).values_list("pk", flat=True))
-    if what == RollupKind.USE:
-        _add_to_run_totals(lab, days, sign=-1)
-    RolledDay.objects.filter(pk__in=days).delete()
+    touched = _overlapping([(from_hour, to_hour) for _, from_hour, to_hour in spans])
+    touched |= ~Q(basis=lab.basis, time_zone=lab.time_zone)
+    _forget(lab, what, touched)
     StaleSpan.objects.filter(pk__in=[pk for pk, _, _ in spans]).delete()
 
 
+def _overlapping(spans: Days) -> Q:
+    overlapping = Q(pk__in=[])
+    for from_hour, to_hour in spans:
+        overlapping |= Q(from_hour__lt=to_hour, to_hour__gt=from_hour)
+    return overlapping
+
+
+def _forget(lab: Lab, what: RollupKind, which: Q) -> None:
+    days = list(RolledDay.objects.filter(which, lab=lab, what=what).values_list("pk", flat=True))
+    if what == RollupKind.USE:
+        _add_to_run_totals(lab, days, sign=-1)
+    RolledDay.objects.filter(pk__in=days).delete()
+
+
 def _missing(lab: Lab, what: RollupKind, now: int) -> list[tuple[int, int]]:
-    """Return the completed days without a rollup, latest first, since pages show those.
+    """Return the completed days without a rollup, and such hours of the current day, latest first,
+    since pages show those.
 
     They start at the first day with data. If idle time is spread by use, each window changes the
     shares of the whole current month, so its days are left out until it ends.
     """
-    first, end_hour = _first_hour(lab, what), hour_of(now)
-    moving = IdleShare.objects.filter(lab=lab, to_hour__gt=end_hour, from_hour__lte=end_hour)
-    end_hour = moving.aggregate(first=Min("from_hour"))["first"] or end_hour
+    first, now_hour = _first_hour(lab, what), hour_of(now)
+    moving = IdleShare.objects.filter(lab=lab, to_hour__gt=now_hour, from_hour__lte=now_hour)
+    moving_hour = moving.aggregate(first=Min("from_hour"))["first"]
+    end_hour = now_hour if moving_hour is None else moving_hour
     if first is None or first >= end_hour:
         return []
-    existing_hours = set(
-        RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", flat=True)
-    )
+    existing = set(RolledDay.objects.filter(lab=lab, what=what).values_list("from_hour", "to_hour"))
     edges = day_edges(first, end_hour, ZoneInfo(lab.time_zone))
-    return [
-        (start, end)
-        for start, end in reversed(list(pairwise(edges)))
-        if end <= end_hour and start not in existing_hours
-    ]
+    spans = [(start, end) for start, end in pairwise(edges) if end <= end_hour]
+    if what == RollupKind.USE:
+        hours_end = min(end_hour, hour_of(now - AFTER_END_US))
+        spans += [(hour, hour + 1) for hour in range(_today(lab, now), hours_end)]
+    return [span for span in reversed(spans) if span not in existing]
 
 
 def _first_hour(lab: Lab, what: RollupKind) -> int | None:
@@ -169,6 +181,7 @@ def _first_hour(lab: Lab, what: RollupKind) -> int | None:
 
 
 def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
+    _forget(lab, what, _overlapping(days))  # the hours of a day that has ended
     RolledDay.objects.bulk_create(
         [
             RolledDay(
@@ -202,6 +215,11 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
             f"FROM ({use_sql(span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
             [lab.basis, lab.pk],
+        )
+        cursor.execute(
+            f"INSERT INTO carbon_chargeday (day_id, {CHARGE_KEYS}, {', '.join(USE_SUMS)}) "
+            f"SELECT day_id, {CHARGE_KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
+            f"FROM carbon_useday WHERE day_id IN ({ids}) GROUP BY day_id, {CHARGE_KEYS}"
         )
         used = (*SUMS, "idle_mj")
         nothing = ", ".join(f"0 AS {name}" for name in used)

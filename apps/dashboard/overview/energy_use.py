@@ -72,28 +72,19 @@ def use_of(lab: Lab, query: FigureQuery, time_group: str = "hour") -> Use:
     return Use(query, figures_by(lab, query, [time_group, "charge", "quality"]))
 
 
-def priced_use(
-    lab: Lab, query: FigureQuery, time_group: str
-) -> tuple[Use, Pricing, dict[str, Figure]]:
-    """Return the use behind ``query``, the factors of its emissions, and its part of each kind of
-    waste, from one pass over the ledger. Two queries, and two more for declared energy.
+def priced_use(lab: Lab, query: FigureQuery, time_group: str) -> tuple[Use, Pricing]:
+    """Return the use behind ``query`` and the factors of its emissions, from one pass over the
+    ledger. Two queries, and two more for declared energy.
     """
-    figures = figures_by(lab, query, [time_group, *PRICING_GROUPS, "waste"])
+    figures = figures_by(lab, query, [time_group, *PRICING_GROUPS])
     by_use: dict[tuple[int, str, int], list[Figure]] = defaultdict(list)
     by_price: dict[tuple[Any, ...], list[Figure]] = defaultdict(list)
-    by_waste: dict[str, list[Figure]] = defaultdict(list)
-    for (hour, quality, charge, factor, pue, waste), part in figures.items():
+    for (hour, quality, charge, factor, pue), part in figures.items():
         by_use[hour, charge, quality].append(part)
         by_price[quality, charge, factor, pue].append(part)
-        if waste:
-            by_waste[waste].append(part)
     use = Use(query, {key: total(parts) for key, parts in by_use.items()})
     priced = {key: total(parts) for key, parts in by_price.items()}
-    return (
-        use,
-        pricing_from(lab, query.replace(metric="emission_ug"), priced),
-        {waste: total(parts) for waste, parts in by_waste.items()},
-    )
+    return use, pricing_from(lab, query.replace(metric="emission_ug"), priced)
 
 
 def merge_charges(use: Use, key: str) -> Use:

@@ -150,7 +150,7 @@ def overview_page(
     """Return the overview of a period in a scope profile ('': that of the lab). The number of
     queries does not depend on the number of rows.
     """
-    use, pricing, wasted = priced_use(
+    use, pricing = priced_use(
         lab, lab_query(lab, period).replace(profile=profile or lab.profile), period.time_group
     )
     listed = charges(lab, use, period)
@@ -176,7 +176,7 @@ def overview_page(
         facts=_facts(whole, use.query, pricing, hardware),
         segments=_segments(listed, use),
         unnamed_projects=sum(charge.colour == "s-more" for charge in listed),
-        savings=savings_of(lab, use.query, wasted, whole, period),
+        savings=savings_of(lab, use.query, whole, period),
         months=months_of(lab, use.query, period, whole.energy_mj, now, hardware is not None),
         units=units,
         rows=[_row(lab, charge, units, whole, hardware) for charge in hardware_charges],

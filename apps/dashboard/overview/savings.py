@@ -1,6 +1,5 @@
 """What could be saved: energy of a period by kind of waste, and cleanup plans beside it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.urls import reverse
@@ -8,7 +7,7 @@ from django.urls import reverse
 from apps.accounts.models import Lab
 from apps.artifacts.choices import OPEN_PLANS
 from apps.artifacts.cleanup.totals import plan_totals
-from apps.carbon.figures.energy import Figure
+from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import ANY_WASTE, FigureQuery
 from apps.dashboard.figures import (
     EnergyAndEmissions,
@@ -83,10 +82,12 @@ class Savings:
     plans: list[CleanupSaving]
 
 
-def savings_of(
-    lab: Lab, query: FigureQuery, wasted: Mapping[str, Figure], whole: Figure, period: Period
-) -> Savings:
-    """Return what could be saved. ``wasted``: the figure of each kind of waste."""
+def savings_of(lab: Lab, query: FigureQuery, whole: Figure, period: Period) -> Savings:
+    """Return what could be saved. ``whole``: all energy of the query. One query, and those of the
+    cleanup plans.
+    """
+    any_waste = query.replace(waste=ANY_WASTE)
+    wasted = {waste: part for (waste,), part in figures_by(lab, any_waste, ["waste"]).items()}
     kinds = [
         Saving(
             kind,
@@ -102,7 +103,6 @@ def savings_of(
     ]
     kinds.sort(key=lambda saving: -saving.figures.energy.value)
     everything = total(wasted[saving.kind] for saving in kinds)
-    any_waste = query.replace(waste=ANY_WASTE)
     return Savings(
         kinds,
         energy_and_emissions(any_waste, everything) if kinds else None,

@@ -176,7 +176,7 @@ def project_page(
 ) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
-    detailed_use, pricing, _ = priced_use(lab, query, period.time_group)
+    detailed_use, pricing = priced_use(lab, query, period.time_group)
     use = merge_charges(detailed_use, "project")
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)

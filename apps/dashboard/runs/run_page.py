@@ -242,7 +242,7 @@ def run_page(
         subject_key=str(run.uuid),
         basis=lab.basis,
     )
-    use_by_part, pricing, _ = priced_use(lab, query, period.time_group)
+    use_by_part, pricing = priced_use(lab, query, period.time_group)
     use = merge_charges(use_by_part, "run")
     whole = use.whole
     utilization = utilization_of_run(lab, run.uuid)
