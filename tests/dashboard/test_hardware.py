@@ -3,6 +3,7 @@ apart, nothing twice.
 """
 
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
@@ -167,6 +168,28 @@ def test_a_project_bears_what_its_kinds_add_up_to(filled: SmallLab, owner: Clien
         assert sum(value for row in rows for _, value in row) == foot[0][1] > 0
         assert why in page
         assert_each_figure_explains_itself(owner, page)
+
+
+def marks_of(page: str, query: str) -> set[bool]:
+    """Return whether a figure is marked as a lower bound, for each of its places on a page."""
+    shown = re.findall(r'data-figure="([^"]*)"[^>]*>(≥?)', page)
+    return {bool(mark) for listed, mark in shown if unescape(listed) == query}
+
+
+@pytest.mark.parametrize(
+    ("address", "start"), [(HOME, 'id="projects"'), (LIST, 'aria-label="Projects"')]
+)
+def test_a_lower_bound_is_marked_in_the_row_as_on_the_page_of_the_project(
+    filled: SmallLab, owner: Client, address: str, start: str
+) -> None:
+    """One asset has no figure. Its part of each row is unknown."""
+    project = text_of(owner.get(f"/projects/demo/?{PERIOD}"))
+    page = text_of(owner.get(address))
+    rows = page[page.index(start) :]
+    for metric in (TOGETHER, ALLOCATION):
+        query = next(query for query, _ in figures_on(project) if f"metric={metric}&" in query)
+        assert marks_of(project, query) == {True}
+        assert marks_of(rows, query) == {True}
 
 
 @pytest.mark.parametrize("kg", [1, 3, 40, 4000, 90_000])

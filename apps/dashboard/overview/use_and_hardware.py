@@ -112,9 +112,9 @@ def hardware_of(
 
 
 def _combined_emissions(
-    query: FigureQuery, used: Figure, charged: Embodied, covered: Coverage | None, unit: Unit | None
+    query: FigureQuery, used: Figure, charged: Embodied, covered: Coverage, unit: Unit | None
 ) -> CombinedEmissions:
-    """Return the figures of a row. ``covered`` None: only the total shows its unknown part."""
+    """Return the figures of a row. Assets without a figure make each of them a lower bound."""
     emission, hardware = query.replace(metric="emission_ug"), query.replace(metric=ALLOCATION)
     return CombinedEmissions(
         quantity(emission, used, unit),
@@ -133,10 +133,14 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
 
 
 def combined_emissions(hardware: Hardware, charge: Charge) -> CombinedEmissions:
-    """Return the emissions of one charge. The rows add up to the total."""
+    """Return the emissions of one charge. The rows add up to the total. An asset without a figure
+    can belong to any of them.
+    """
     query = charge_query(hardware.query, charge.key)
     charged = hardware.by_charge.get(charge.key)
-    line = _combined_emissions(query, charge.figure, charged or Embodied(), None, hardware.unit)
+    line = _combined_emissions(
+        query, charge.figure, charged or Embodied(), hardware.covered, hardware.unit
+    )
     used = (
         quantity(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit)
         if charge.figure.entries
