@@ -273,7 +273,7 @@ def _projects(lab: Lab, period: Period, sums: Mapping[str, Pair]) -> list[Subjec
             charge.key,
             charge.name,
             charge.colour,
-            charge.note,
+            "",
             charge.href,
         )
         for charge in charges(lab, Use(lab_query(lab, period), whole), period)
