@@ -88,8 +88,11 @@ class Period:
     @property
     def query(self) -> str:
         """Return the query string of this period."""
-        if self.preset:
-            return urlencode({"period": self.preset})
+        return urlencode({"period": self.preset}) if self.preset else self.fixed_query
+
+    @property
+    def fixed_query(self) -> str:
+        """Return the query string of these hours, also for a preset, which ends now."""
         return urlencode({"from": iso_hour(self.from_hour), "to": iso_hour(self.to_hour)})
 
     @property

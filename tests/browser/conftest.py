@@ -131,6 +131,7 @@ def addresses(browser: Any, served: Served) -> list[str]:
     context.add_cookies([{"name": "sessionid", "value": served.session, "url": served.url}])
     start = [
         "/",
+        "/overview/change/?period=month",
         f"/runs/{served.run}/",
         f"/runs/compare/?run={served.run}&run={served.other}",
         "/runs/?columns=lr,+val_loss&params=lr%3D0.1",

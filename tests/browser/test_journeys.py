@@ -54,6 +54,13 @@ def test_a_pi_gets_a_sentence_for_a_paper_in_three_clicks(journey: Journey) -> N
     assert journey.clicks <= 3
 
 
+def test_a_pi_gets_a_sentence_about_a_project_in_two_clicks(journey: Journey) -> None:
+    journey.follow("#projects td a[href^='/projects/']")
+    journey.press(".share summary")
+    assert "LabCarbon" in journey.page.locator("[data-citation]").inner_text()
+    assert journey.clicks == 2
+
+
 def test_a_researcher_compares_the_most_expensive_runs(journey: Journey) -> None:
     page = journey.page
     journey.follow("nav a[href^='/runs/']")

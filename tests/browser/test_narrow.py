@@ -65,3 +65,15 @@ def test_each_choice_of_the_period_is_within_the_screen(
         assert box["x"] + box["width"] <= width
         at_centre = "e => { const b = e.getBoundingClientRect(); return e.contains(document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2)); }"  # noqa: E501
         assert each.evaluate(at_centre)
+
+
+@pytest.mark.parametrize("width", [320, 375, 901, 1280])
+def test_the_comparisons_are_within_the_screen(
+    visit: Callable[..., Visit], served: Served, width: int
+) -> None:
+    page = visit(viewport={"width": width, "height": 700}).go("/")
+    page.get_by_label("Compare with").click()
+    choices = page.locator("details[open] .panel > *")
+    boxes = [choices.nth(i).bounding_box() for i in range(choices.count())]
+    assert len(boxes) == 3
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)

@@ -3,6 +3,8 @@ apart, nothing twice.
 """
 
 import re
+from html import unescape
+from urllib.parse import parse_qsl
 
 import pytest
 from django.test import Client
@@ -12,7 +14,11 @@ from apps.assets.jobs import use_all_job
 from apps.assets.services import Entry, record, set_meter, store
 from apps.carbon.figures.combined import answer
 from apps.carbon.figures.figure_query import ALLOCATION, TOGETHER, FigureQuery
+from apps.carbon.figures.query_parsing import parse_query
+from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
+from apps.dashboard.figures import carbon_quantity
+from apps.fleet.services import set_static_power
 from tests.assets.support import H0, KG, YEAR, bought
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.support import (
@@ -167,6 +173,36 @@ def test_a_project_bears_what_its_kinds_add_up_to(filled: SmallLab, owner: Clien
         assert sum(value for row in rows for _, value in row) == foot[0][1] > 0
         assert why in page
         assert_each_figure_explains_itself(owner, page)
+
+
+def marks_of(page: str, query: str) -> set[bool]:
+    """Return whether a figure is marked as a lower bound, for each of its places on a page."""
+    shown = re.findall(r'data-figure="([^"]*)"[^>]*>(≥?)', page)
+    return {bool(mark) for listed, mark in shown if unescape(listed) == query}
+
+
+@pytest.mark.parametrize(
+    ("address", "start"), [(HOME, 'id="projects"'), (LIST, 'aria-label="Projects"')]
+)
+def test_a_lower_bound_is_marked_in_the_row_as_on_the_page_of_the_project(
+    filled: SmallLab, owner: Client, address: str, start: str
+) -> None:
+    """One asset has no figure. Its part of each row is unknown, except of node overhead."""
+    set_static_power(node=filled.node, static_power_mw=45_000)
+    run_until_idle(worker="test")
+    project = text_of(owner.get(f"/projects/demo/?{PERIOD}"))
+    page = text_of(owner.get(address))
+    rows = page[page.index(start) :]
+    for metric in (TOGETHER, ALLOCATION):
+        query = next(query for query, _ in figures_on(project) if f"metric={metric}&" in query)
+        assert marks_of(project, query) == {True}
+        assert marks_of(rows, query) == {True}
+    shown = {query for query, _ in figures_on(rows) if "metric=carbon_ug&" in query}
+    assert any("consumer=overhead" in query for query in shown)
+    for text in shown:
+        query_of_row = parse_query(dict(parse_qsl(text)), basis=filled.lab.basis)
+        explained = carbon_quantity(answer(filled.lab, query_of_row, NOW))
+        assert marks_of(rows, text) == {explained.at_least}, text
 
 
 @pytest.mark.parametrize("kg", [1, 3, 40, 4000, 90_000])

@@ -21,7 +21,7 @@ CURRENT = re.compile(r'<a href="([^"]+)" aria-current="page">')
 # Not pages of the lab, or parts of a page.
 LEFT_OUT = re.compile(
     r"\.csv$|^/(api|static|accounts|codecarbon|livez|readyz|setup|signin|invite|labs|"
-    r"overview/|assets/new/offers|nodes/add/live/|install/)"
+    r"overview/(table|hardware)/|assets/new/offers|nodes/add/live/|install/)"
 )
 
 
@@ -45,8 +45,8 @@ def pages_without_arguments() -> set[str]:
 
 
 def test_every_page_is_two_clicks_from_the_overview(owner: Client, lab: SmallLab) -> None:
-    """Except the search, a form of each page, what needs a selection of rows, and the import of
-    rules, a step of their page.
+    """Except the search, a form of each page, what needs a selection of rows or two periods with
+    data, and the import of rules, a step of their page.
     """
     bought(lab, name="gpu-1")
     register_artifact(lab, "model.pt")
@@ -61,6 +61,7 @@ def test_every_page_is_two_clicks_from_the_overview(owner: Client, lab: SmallLab
         "/assets/events/",
         "/assets/labels/",
         "/nodes/changes/",
+        "/overview/change/",
         "/runs/compare/",
         "/rules/import/",
     }
@@ -84,6 +85,7 @@ def test_the_current_page_is_marked_once_in_each_bar(owner: Client) -> None:
     ("path", "page"),
     [
         ("/", "overview"),
+        ("/overview/change/", "overview"),
         ("/runs/0/", "runs"),
         ("/runs/duplicates/3/", "duplicates"),
         ("/artifacts/cleanup/x/", "cleanup-plans"),

@@ -16,8 +16,8 @@ from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM, US_PER_HOUR
-from apps.dashboard.coverage import device_times, time_shares
-from apps.dashboard.explain.citation import citation
+from apps.dashboard.coverage import device_times
+from apps.dashboard.explain.citation import citation, known_share
 from apps.dashboard.explain.cost import CostView, cost_view
 from apps.dashboard.explain.device_hour import HourView, hour_view
 from apps.dashboard.explain.pricing import Priced, Pricing, factor_text, pricing_of
@@ -30,7 +30,7 @@ from apps.dashboard.figures import (
     percent_quantity,
     quantity,
 )
-from apps.dashboard.formatting import grams_per_kwh, grouped, percent, pue
+from apps.dashboard.formatting import grams_per_kwh, grouped, pue
 from apps.dashboard.periods import Period, hour_of_text
 from apps.fleet.selectors import zones_ever
 from apps.fleet.zones import zone_chain
@@ -279,11 +279,9 @@ def explain_page(
         for time in device_times(lab, query.from_hour, query.to_hour, now)
         if node is None or time.node_id == node.pk
     ]
-    sums = time_shares(times)
-    known = sums.measured_us + sums.estimated_us
     headline = quantity(query, whole)
     single = pricing.parts[0] if len(pricing.parts) == 1 else None
-    coverage = f"{percent(known, sums.expected_us)} %" if sums.expected_us else ""
+    coverage = known_share(times)
     return ExplainPage(
         query=query,
         period=period,

@@ -1,6 +1,8 @@
 """The period and the comparison of a request, and the bar that changes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponseRedirect
@@ -23,11 +25,12 @@ _REPLACED = (*DATES, "first_day", "last_day", "page")
 
 @dataclass(frozen=True)
 class PeriodChoice:
-    """A link of the bar."""
+    """A link of the bar. ``reason``: why it cannot be chosen."""
 
     name: str
     href: str
     current: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,16 @@ def requested_comparison(request: HttpRequest) -> str:
     return comparison
 
 
-def period_menu(request: HttpRequest, period: Period, now: int, comparison: str = "") -> PeriodMenu:
-    """Return the bar of the current page. ``comparison``: of a page that compares periods."""
+def period_menu(
+    request: HttpRequest,
+    period: Period,
+    now: int,
+    comparison: str = "",
+    not_comparable: Mapping[str, str] = MappingProxyType({}),
+) -> PeriodMenu:
+    """Return the bar of the current page. ``comparison``: of a page that compares periods.
+    ``not_comparable``: the comparisons that are not possible, with the reason.
+    """
     other_params = [
         (name, str(value)) for name, value in request.GET.items() if name not in _REPLACED
     ]
@@ -95,7 +106,10 @@ def period_menu(request: HttpRequest, period: Period, now: int, comparison: str 
     without = [(name, value) for name, value in other_params if name != "compare"]
     comparisons = [
         PeriodChoice(
-            label, address(period.query, [*without, ("compare", name)]), name == comparison
+            label,
+            address(period.query, [*without, ("compare", name)]),
+            name == comparison,
+            not_comparable.get(name, ""),
         )
         for name, label in COMPARISONS.items()
     ]

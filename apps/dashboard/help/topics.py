@@ -8,6 +8,7 @@ from apps.trackers.registry import trackers
 # The name of a page → document, or document#anchor.
 TOPICS = {
     "overview": "methodology",
+    "overview-change": "methodology#comparison-of-periods",
     "explain": "methodology",
     "scopes": "scopes",
     "projects": "attribution",

@@ -1,6 +1,6 @@
-"""The change of the lab's energy against an earlier period, or why there is none."""
+"""The change of the lab's use against an earlier period, or why there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -10,21 +10,30 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.coverage import DeviceTime, device_times, time_shares
 from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import percent
+from apps.dashboard.frame.period_steps import COMPARISONS, compared_period
 from apps.dashboard.periods import Period, lab_query, local
 
 COMPARABLE_IF_UNKNOWN_BELOW = 20  # a twentieth of the device time
 
 
 @dataclass(frozen=True)
-class Change:
-    """'12 % less energy than in October 2026'. Without ``quantity``, ``reason`` says why.
-    ``direction``: 'up', 'down' or 'same'.
+class Comparison:
+    """An earlier period with its use by the lab. ``reason``: why nothing can be compared with it,
+    '' if it can.
     """
 
-    quantity: Quantity | None
-    text: str
+    earlier: Period
+    name: str
+    before: Figure
     reason: str = ""
-    direction: str = ""
+
+
+@dataclass(frozen=True)
+class ChangeOf:
+    """The change of one measure in percent. ``direction``: 'up', 'down' or 'same'."""
+
+    quantity: Quantity
+    direction: str
 
     @property
     def sign(self) -> str:
@@ -32,41 +41,101 @@ class Change:
         return {"up": "▲", "down": "▼"}.get(self.direction, "")
 
 
-def change_of_energy(
+@dataclass(frozen=True)
+class Change:
+    """'12 % less energy than in October 2026', with the change of the emissions of electricity
+    (None: unknown in one of the periods). Without ``energy``, ``reason`` says why.
+    """
+
+    text: str
+    energy: ChangeOf | None = None
+    emission: ChangeOf | None = None
+    reason: str = ""
+
+
+def comparison_with(
     lab: Lab,
     period: Period,
-    earlier: Period | None,
+    earlier: Period,
     whole: Figure,
     times: Sequence[DeviceTime],
     now: int,
-) -> Change | None:
-    """Return the change against ``earlier``; None if nothing is compared or nothing was used."""
-    if earlier is None or not whole.energy_mj:
-        return None
+) -> Comparison:
+    """Return the comparison of ``period`` with ``earlier``. At most two queries."""
     name = _name(earlier, period)
+
+    def impossible(reason: str, before: Figure | None = None) -> Comparison:
+        return Comparison(earlier, name, before or Figure(), reason)
+
+    if not whole.energy_mj:
+        measured = "no energy was used" if whole.entries else "nothing was measured"
+        return impossible(f"{measured} in this period")
     first_us = min((time.first_us for time in times), default=None)
     if first_us is None or first_us > earlier.from_hour * US_PER_HOUR:
-        return Change(None, "", f"nothing was measured {_without_reading(earlier, first_us)}")
+        return impossible(f"nothing was measured {_without_reading(earlier, first_us)}")
     if not _is_comparable(times):
-        return Change(None, "", "over 5 % of the device time of this period is unknown")
+        return impossible("over 5 % of the device time of this period is unknown")
     if not _is_comparable(device_times(lab, earlier.from_hour, earlier.to_hour, now)):
-        return Change(None, "", f"over 5 % of the device time of {name} is unknown")
-    query = lab_query(lab, earlier)
-    before = figure(lab, query)
+        return impossible(f"over 5 % of the device time of {name} is unknown")
+    before = figure(lab, lab_query(lab, earlier))
     if not before.energy_mj:
-        return Change(None, "", f"no energy was used in {name}")
-    difference = whole.energy_mj - before.energy_mj
-    shown = quantity(query, before)
+        return impossible(f"no energy was used in {name}", before)
+    return Comparison(earlier, name, before)
+
+
+def comparisons_of(
+    lab: Lab, period: Period, whole: Figure, times: Sequence[DeviceTime], now: int
+) -> dict[str, Comparison]:
+    """Return the comparison with each earlier period, by keys of COMPARISONS. At most four
+    queries.
+    """
+    return {
+        name: comparison_with(lab, period, earlier, whole, times, now)
+        for name in COMPARISONS
+        if (earlier := compared_period(period, name))
+    }
+
+
+def not_comparable(comparisons: Mapping[str, Comparison]) -> dict[str, str]:
+    """Return the comparisons that are not possible, with the reason."""
+    return {
+        name: comparison.reason for name, comparison in comparisons.items() if comparison.reason
+    }
+
+
+def change_of(lab: Lab, comparison: Comparison | None, whole: Figure) -> Change | None:
+    """Return the change of the lab; None if nothing is compared or nothing was used."""
+    if comparison is None or not whole.energy_mj:
+        return None
+    if comparison.reason:
+        return Change("", reason=comparison.reason)
+    before = comparison.before
+    energy = _change_of(lab, comparison, "energy_mj", whole)
+    unpriced = whole.without_factor_mj or before.without_factor_mj
     return Change(
+        f"{'less' if energy.direction == 'down' else 'more'} energy than in {comparison.name}",
+        energy,
+        None
+        if unpriced or before.emission_ug <= 0
+        else _change_of(lab, comparison, "emission_ug", whole),
+    )
+
+
+def _change_of(lab: Lab, comparison: Comparison, metric: str, whole: Figure) -> ChangeOf:
+    """Return the change of one metric. The earlier amount is its figure."""
+    before = comparison.before.value(metric)
+    difference = whole.value(metric) - before
+    query = lab_query(lab, comparison.earlier, metric)
+    shown = quantity(query, comparison.before)
+    return ChangeOf(
         Quantity(
             query,
-            shown.value,
-            percent(abs(difference), before.energy_mj),
+            before,
+            percent(abs(difference), before),
             "%",
-            f"{shown.exact} in {name}",
+            f"{shown.exact} in {comparison.name}",
         ),
-        f"{'less' if difference < 0 else 'more'} energy than in {name}",
-        direction="down" if difference < 0 else "up" if difference else "same",
+        "down" if difference < 0 else "up" if difference else "same",
     )
 
 

@@ -139,7 +139,8 @@ def charges(lab: Lab, use: Use, period: Period) -> list[Charge]:
     for key, (name, colour, note) in SPECIAL.items():
         if key in by_charge:
             page = reverse("unattributed") + (f"?{period.query}" if period.query else "")
-            href = page if key in ("~system", "~unattributed") else reverse("nodes")
+            nodes = reverse("nodes") + (f"?{period.query}" if period.query else "")
+            href = page if key in ("~system", "~unattributed") else nodes
             listed.append(
                 Charge(key, name, colour, note, href, charge_query(use.query, key), by_charge[key])
             )

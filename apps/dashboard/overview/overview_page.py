@@ -22,9 +22,9 @@ from apps.dashboard.figures import (
     quantity,
 )
 from apps.dashboard.formatting import percent, shares
-from apps.dashboard.frame.period_steps import PREVIOUS, compared_period
+from apps.dashboard.frame.period_steps import PREVIOUS
 from apps.dashboard.overview.alerts import Alert, alerts_of
-from apps.dashboard.overview.change import Change, change_of_energy
+from apps.dashboard.overview.change import Change, change_of, comparisons_of, not_comparable
 from apps.dashboard.overview.energy_use import (
     Charge,
     DataTable,
@@ -107,7 +107,9 @@ class Row:
 
 @dataclass(frozen=True)
 class OverviewPage:
-    """Content of the overview. ``measured``: whether the period has data."""
+    """Content of the overview. ``measured``: whether the period has data. ``not_comparable``: the
+    comparisons (keys of COMPARISONS) that are not possible, with the reason.
+    """
 
     period: Period
     since: str
@@ -117,6 +119,7 @@ class OverviewPage:
     cost: Quantity | None
     range_text: str
     change: Change | None
+    not_comparable: dict[str, str]
     coverage: CoverageSummary
     facts: list[Fact]
     segments: list[Segment]
@@ -161,6 +164,7 @@ def overview_page(
     hardware = hardware_of(lab, use.query, whole, now, period)
     hardware_charges = all_charges(lab, hardware, listed, period)
     nodes = node_statuses(lab)
+    comparisons = comparisons_of(lab, period, whole, times, now)
     return OverviewPage(
         period=period,
         since=_since(period),
@@ -169,9 +173,8 @@ def overview_page(
         headline=energy_and_emissions(use.query, whole),
         cost=cost_quantity(lab, use.query, whole),
         range_text=pricing.range_text,
-        change=change_of_energy(
-            lab, period, compared_period(period, comparison), whole, times, now
-        ),
+        change=change_of(lab, comparisons.get(comparison), whole),
+        not_comparable=not_comparable(comparisons),
         coverage=_coverage(times, sum(node.is_silent(now) for node in nodes), pricing, use.query),
         facts=_facts(whole, use.query, pricing, hardware),
         segments=_segments(listed, use),

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
-from apps.carbon.figures.combined import CombinedFigure
+from apps.carbon.figures.combined import CombinedFigure, split_query
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import (
@@ -114,7 +114,9 @@ def hardware_of(
 def _combined_emissions(
     query: FigureQuery, used: Figure, charged: Embodied, covered: Coverage | None, unit: Unit | None
 ) -> CombinedEmissions:
-    """Return the figures of a row. ``covered`` None: only the total shows its unknown part."""
+    """Return the figures of a row. Assets without a figure make those with hardware a lower bound.
+    ``covered`` None: no hardware can be charged to the row.
+    """
     emission, hardware = query.replace(metric="emission_ug"), query.replace(metric=ALLOCATION)
     return CombinedEmissions(
         quantity(emission, used, unit),
@@ -133,10 +135,14 @@ def charge_query(query: FigureQuery, key: str) -> FigureQuery:
 
 
 def combined_emissions(hardware: Hardware, charge: Charge) -> CombinedEmissions:
-    """Return the emissions of one charge. The rows add up to the total."""
+    """Return the emissions of one charge. The rows add up to the total. An asset without a figure
+    can belong to any of them with hardware.
+    """
     query = charge_query(hardware.query, charge.key)
     charged = hardware.by_charge.get(charge.key)
-    line = _combined_emissions(query, charge.figure, charged or Embodied(), None, hardware.unit)
+    has_hardware = split_query(query.replace(metric=TOGETHER))[1] is not None
+    covered = hardware.covered if has_hardware else None
+    line = _combined_emissions(query, charge.figure, charged or Embodied(), covered, hardware.unit)
     used = (
         quantity(charge.query.replace(metric="emission_ug"), charge.figure, hardware.unit)
         if charge.figure.entries

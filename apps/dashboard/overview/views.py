@@ -56,7 +56,11 @@ def overview(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     return render(
         request,
         template,
-        {"page": content, "menu": period_menu(request, period, visitor.now, comparison)},
+        {
+            "page": content,
+            "menu": period_menu(request, period, visitor.now, comparison, content.not_comparable),
+            "change_query": f"{period.query}&compare={comparison}",
+        },
     )
 
 

@@ -11,6 +11,8 @@ from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import ALLOCATION, FigureQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.charts import Chart
+from apps.dashboard.coverage import device_times
+from apps.dashboard.explain.citation import citation, known_share
 from apps.dashboard.explain.pricing import Pricing
 from apps.dashboard.figures import (
     EnergyAndEmissions,
@@ -160,6 +162,7 @@ class ProjectPage:
     hardware: Hardware | None
     kinds: list[tuple[str, Quantity]]
     kinds_total: Quantity | None
+    citation: str
 
 
 def project_use(
@@ -172,7 +175,13 @@ def project_use(
 
 
 def project_page(
-    *, lab: Lab, project: Project, period: Period, visibility: Visibility, now: int
+    *,
+    lab: Lab,
+    project: Project,
+    period: Period,
+    visibility: Visibility,
+    now: int,
+    version: str,
 ) -> ProjectPage:
     """Return one project. The number of queries does not depend on the number of rows."""
     query = lab_query(lab, period).replace(subject_kind="project", subject_key=project.slug)
@@ -186,13 +195,15 @@ def project_page(
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
     no_unknown: list[float | None] = [None] * len(period.buckets())
     hardware = hardware_of(lab, query, whole, now)
+    figures = energy_and_emissions(query, whole)
+    cost = cost_quantity(lab, query, whole)
     return ProjectPage(
         project=project,
         period=period,
         measured=bool(use.parts),
-        figures=energy_and_emissions(query, whole),
+        figures=figures,
         figures_column=energy_and_emissions(query, whole, units),
-        cost=cost_quantity(lab, query, whole),
+        cost=cost,
         share=percent_quantity(query, whole.energy_mj, lab_whole.energy_mj)
         if lab_whole.energy_mj
         else None,
@@ -216,7 +227,33 @@ def project_page(
         hardware=hardware,
         kinds=by_kind(lab, query, now) if hardware else [],
         kinds_total=_in_column(hardware.headline.hardware) if hardware else None,
+        citation=citation(
+            project.name,
+            query.replace(metric="emission_ug"),
+            period,
+            pricing,
+            None,
+            figures.emission,
+            known_share(device_times(lab, *query.hours, now)),
+            version,
+            [*_known_text(cost), _number_of_runs(parts)],
+            "".join(
+                f"hardware {text}, amortised over use"
+                for text in _known_text(hardware.headline.hardware if hardware else None)
+            ),
+        ),
     )
+
+
+def _known_text(amount: Quantity | None) -> list[str]:
+    """Return an amount as text, nothing for an unknown one."""
+    return [amount.text] if amount and not amount.missing else []
+
+
+def _number_of_runs(parts: dict[tuple[Any, ...], Figure]) -> str:
+    """Return the number of runs with energy in the period."""
+    number = len({run for run, _ in parts if run is not None})
+    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def _in_column(whole: Quantity | None) -> Quantity | None:

@@ -22,6 +22,7 @@ from apps.dashboard.projects.project_pages import (
     projects_page,
 )
 from apps.ingest.choices import EnergyQuality
+from labcarbon import __version__
 
 
 @page("GET", "POST")
@@ -48,7 +49,12 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
     content = project_page(
-        lab=visitor.lab, project=project, period=period, visibility=visibility, now=visitor.now
+        lab=visitor.lab,
+        project=project,
+        period=period,
+        visibility=visibility,
+        now=visitor.now,
+        version=__version__,
     )
     holds = holds_on_subject(visitor.lab, visitor.now, project=project)
     return render(
@@ -59,6 +65,7 @@ def project(request: HttpRequest, visitor: Visitor, slug: str) -> HttpResponseBa
             "holds": holds,
             "menu": period_menu(request, period, visitor.now),
             "first_command": compose_first_command(request, project.slug),
+            "address": request.build_absolute_uri(f"{request.path}?{period.fixed_query}"),
         },
     )
 
