@@ -12,7 +12,6 @@ from tests.browser.conftest import Served, visiting
 
 _ZOOMED = {"width": 640, "height": 400}  # a window of 1280 × 800 at 200 %
 _SHEET = {"width": 718, "height": 1017}  # A4 in CSS pixels inside the margins
-_MOST_SHEETS = 12
 _WIDTH = "() => document.documentElement.scrollWidth"
 # Visible text that its box cuts off, outside of areas that scroll.
 _CUT = """() => [...document.querySelectorAll('body *')].filter(part => {
@@ -25,8 +24,9 @@ _FOCUSED = "() => document.activeElement.matches('.skip')"
 _ARRIVED = "() => document.activeElement.matches('main') || location.hash === '#main'"
 # What a reader of a sheet cannot use.
 _USELESS = """() => [...document.querySelectorAll(
-  'main :is(button, input[type=file], input[type=checkbox], .fold, [role=search]), nav')]
-  .filter(part => part.checkVisibility() && part.getBoundingClientRect().height)
+  'nav, main :is(button, input[type=file], input[type=checkbox], .fold, [role=search])')]
+  .filter(part => part.tabIndex >= 0 || part.matches('nav, .fold, form'))
+  .filter(part => part.checkVisibility() && part.getBoundingClientRect().height > 1)
   .map(part => part.outerHTML.slice(0, 120))"""
 
 
@@ -37,7 +37,6 @@ class Seen:
     cut: list[str]
     skips: bool
     paper_width: int
-    paper_height: int
     sheets: int
     useless: list[str]
 
@@ -46,9 +45,11 @@ class Seen:
 def seen(browser: object, served: Served, addresses: list[str]) -> list[Seen]:
     found = []
     with visiting(browser, served) as visit:
-        visitor = visit(viewport=_ZOOMED, device_scale_factor=2, color_scheme="dark")
+        page = visit(viewport=_ZOOMED, device_scale_factor=2, color_scheme="dark").page
+        # The pictures of the server are as wide as the charts, and faster.
+        page.route("**/plotly*.js", lambda route: route.abort())
         for address in pages_only(addresses):
-            page = visitor.go(address)
+            page.goto(served.url + address)
             width, cut = page.evaluate(_WIDTH), page.evaluate(_CUT)
             page.keyboard.press("Tab")
             is_first = page.evaluate(_FOCUSED)
@@ -61,8 +62,10 @@ def seen(browser: object, served: Served, addresses: list[str]) -> list[Seen]:
             )
             useless = page.evaluate(_USELESS)
             page.emulate_media(media="screen")
-            sheets = len(re.findall(rb"/Type /Page\b", page.pdf(format="A4")))
-            found.append(Seen(address, width, cut, skips, *size, sheets, useless))
+            # Only a short page is printed: a second sheet of it would be empty.
+            is_short = size[1] <= _SHEET["height"] * 0.9
+            sheets = len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) if is_short else 0
+            found.append(Seen(address, width, cut, skips, size[0], sheets, useless))
             page.set_viewport_size(_ZOOMED)
     return found
 
@@ -79,8 +82,7 @@ def test_the_skip_link_is_first_and_leads_to_the_content(seen: list[Seen]) -> No
 
 def test_no_page_is_wider_than_paper_or_ends_with_an_empty_sheet(seen: list[Seen]) -> None:
     assert {e.address: e.paper_width for e in seen if e.paper_width > _SHEET["width"]} == {}
-    assert {e.address: e.sheets for e in seen if not 1 <= e.sheets <= _MOST_SHEETS} == {}
-    short = [each for each in seen if each.paper_height <= _SHEET["height"] * 0.9]
+    short = [each for each in seen if each.sheets]
     assert len(short) > 10
     assert {each.address: each.sheets for each in short if each.sheets > 1} == {}
 

@@ -287,9 +287,7 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
         custom_sort="" if filters["sort"] in (query.usual_sort, "-metric") else filters["sort"],
         more=any(filters[name] for name in ADVANCED_FILTERS),
         removable_filters=removable,
-        no_single_cause=not number
-        and not removable
-        and query.number_of_filters > 1,
+        no_single_cause=not number and not removable and query.number_of_filters > 1,
         media=list(Medium.choices),
         kinds=list(Kind.choices),
         states=list(ArtifactState.choices),
