@@ -93,7 +93,7 @@ def test_the_total_of_each_project_is_within_the_screen_and_names_are_whole(
 def test_filters_of_a_list_are_behind_a_summary_on_a_phone(
     visit: Callable[..., Visit], served: Served, address: str
 ) -> None:
-    narrow = visit(**NARROW, java_script_enabled=False).go(address)
+    narrow = visit(**NARROW).go(address)
     fields = narrow.locator("[data-filters] select")
     assert fields.count()
     assert [field for field in fields.all() if field.is_visible()] == []

@@ -61,10 +61,10 @@ def seen(browser: object, served: Served, addresses: list[str]) -> list[Seen]:
                 "() => [document.documentElement.scrollWidth, document.body.offsetHeight]"
             )
             useless = page.evaluate(_USELESS)
-            page.emulate_media(media="screen")
             # Only a short page is printed: a second sheet of it would be empty.
             is_short = size[1] <= _SHEET["height"] * 0.9
             sheets = len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) if is_short else 0
+            page.emulate_media(media="screen")
             found.append(Seen(address, width, cut, skips, size[0], sheets, useless))
             page.set_viewport_size(_ZOOMED)
     return found
