@@ -79,12 +79,13 @@ class Tick:
 @dataclass
 class Panel:
     """What is drawn over one vertical axis. ``top`` and ``height`` in percent of the chart.
-    ``title``: the annotation named ``panel`` at its top.
+    ``title``: the annotation named ``panel`` at its top. ``bands``: shaded places.
     """
 
     top: float
     height: float
     title: str = ""
+    bands: list[Bar] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     ticks: list[Tick] = field(default_factory=list)
@@ -116,6 +117,8 @@ def draw(figure: Mapping[str, Any]) -> Drawing | None:
         own = [trace for trace in traces if trace.get("yaxis", "y") == name]
         low, high = axis.get("domain", (0, 1))
         panels.append(_panel(own, place_axis, axis, values, (100 * (1 - high), 100 * (high - low))))
+    for panel in panels:
+        panel.bands = [place_axis.band(shape) for shape in layout.get("shapes", ())]
     panels.sort(key=lambda panel: panel.top)
     titles = [note for note in layout.get("annotations", ()) if note.get("name") == "panel"]
     for panel, note in zip(panels, titles, strict=False):
@@ -158,6 +161,12 @@ class _Places:
     def share(self, number: float) -> float:
         share = (number - self.low) / (self.high - self.low)
         return 1 - share if self.is_reversed else share
+
+    def band(self, shape: Mapping[str, Any]) -> Bar:
+        """Return the rectangle of a shaded place, as high as a panel."""
+        start, end = (self.share(self.number(shape[edge])) * FULL for edge in ("x0", "x1"))
+        size = round(start, 2), 0, round(end - start, 2), FULL
+        return Bar(*size, fill=shape["fillcolor"], opacity=shape["opacity"])
 
     def ticks(self) -> list[Tick]:
         if "tickvals" in self.axis:

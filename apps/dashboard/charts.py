@@ -22,16 +22,16 @@ SERIES = {
     "s1": "#0072b2",
     "s2": "#009e73",
     "s3": "#cc79a7",
-    "s4": "#56b4e9",
+    "s4": "#3a96dd",
     "s5": "#d55e00",
-    "s6": "#6a51a3",
-    "s-idle": "#e69f00",
-    "s-overhead": "#a8ada9",
+    "s6": "#a64780",
+    "s-idle": "#c78500",
+    "s-overhead": "#8f9590",
     "s-system": "#6f7f8c",
     "s-unattributed": "rgba(0,0,0,0)",
-    "s-more": "#7fb3aa",
-    "s-held": "#b0aa9a",
-    "s-off": "#a9b7c4",
+    "s-more": "#858546",
+    "s-held": "#706f6b",
+    "s-off": "#7f97ad",
     "s-lost": "#8c5f4d",
 }
 # Quality has the same mark everywhere: solid counter, dotted sampled, light modelled or declared.
@@ -57,8 +57,8 @@ COLOUR_MARKS: Mapping[str, dict[str, Any]] = {
             "shape": "/",
             "size": 6,
             "solidity": 0.5,
-            "fgcolor": "#e69f00",
-            "bgcolor": "rgba(230,159,0,0.22)",
+            "fgcolor": "#c78500",
+            "bgcolor": "rgba(199,133,0,0.22)",
         }
     },
     "s-unattributed": {"line": {"width": 1.5, "color": GREY}},
@@ -96,6 +96,7 @@ class Series:
 class Chart:
     """A figure as JSON, with a sentence as its text alternative.
 
+    ``running`` is the name of the shaded bar whose hour, day or week is not over, '' for none.
     ``legend`` pairs colour classes with names; ``direct`` says that the names stand beside the bars
     where there is room.
     """
@@ -106,6 +107,7 @@ class Chart:
     legend: Sequence[tuple[str, str]] = ()
     direct: bool = False
     unit: str = ""
+    running: str = ""
 
     @property
     def drawing(self) -> Drawing | None:
@@ -220,12 +222,14 @@ def stacked(
     unit: str,
     series: Sequence[Series],
     unknown: Sequence[float | None],
+    running: int | None = None,
 ) -> Chart:
     """Return bars stacked by series, from zero; below them, if any device time is unknown, a strip
     that hatches it.
 
     ``unknown`` is the share (0–1) of device time without data per bucket (None: nothing was
-    expected): time, not energy, so it is never stacked on kWh.
+    expected): time, not energy, so it is never stacked on kWh. ``running`` is the place of the
+    bar whose hour, day or week is not over: it is shaded.
     """
     names = list(dict.fromkeys(part.name for part in series))
     xs = list(range(len(labels)))
@@ -289,6 +293,13 @@ def stacked(
         annotations=_direct_labels(series) if direct else [],
         meta={"edges": list(edges)},
     )
+    if running is not None:
+        band = {
+            "type": "rect", "xref": "x", "x0": running - 0.5, "x1": running + 0.5,
+            "yref": "y domain", "y0": 0, "y1": 1, "layer": "below",
+            "fillcolor": GREY, "opacity": 0.22, "line": {"width": 0},
+        }  # fmt: skip
+        figure.update_layout(shapes=[band])
     if strip:
         figure.update_layout(
             yaxis2={
@@ -308,6 +319,7 @@ def stacked(
         [(colour, text) for text, colour in legend.items()],
         len(names) <= 5,
         unit,
+        "" if running is None else full_labels[running],
     )
 
 

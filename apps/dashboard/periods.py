@@ -4,8 +4,8 @@ Pure: the current time is an argument.
 """
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -57,25 +57,31 @@ def next_unit(unit: str, day: date) -> date:
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bar of a chart: ``[from_hour, to_hour)`` with its labels in the lab's zone."""
+    """A bar of a chart: ``[from_hour, to_hour)`` with its labels in the lab's zone.
+
+    ``is_running``: its hour, day or week is not over.
+    """
 
     from_hour: int
     to_hour: int
     label: str
     full_label: str
+    is_running: bool = False
 
 
 @dataclass(frozen=True)
 class Period:
     """``[from_hour, to_hour)`` in whole UTC hours, displayed in the lab's ``zone``.
 
-    ``preset`` is '' for a fixed period.
+    ``preset`` is '' for a fixed period. ``current_hour`` is the hour of the request, -1 if no bar
+    can be running.
     """
 
     from_hour: int
     to_hour: int
     zone: ZoneInfo
     preset: str = ""
+    current_hour: int = field(default=-1, compare=False)
 
     @property
     def hours(self) -> int:
@@ -179,8 +185,14 @@ class Period:
                 min(self.to_hour, max(edges[-1] + 1, _next_edge(edges[-1], self.grain, self.zone)))
             )
         return [
-            _bucket(start, end, self.grain, self.zone) for start, end in itertools.pairwise(edges)
+            _bucket(start, end, self.grain, self.zone, self.current_hour)
+            for start, end in itertools.pairwise(edges)
         ]
+
+
+def running_place(buckets: Sequence[Bucket]) -> int | None:
+    """Return the place of the bar that is not over."""
+    return next((i for i, bucket in enumerate(buckets) if bucket.is_running), None)
 
 
 def local(hour: int, zone: ZoneInfo) -> datetime:
@@ -206,13 +218,17 @@ def _next_edge(hour: int, grain: str, zone: ZoneInfo) -> int:
     )
 
 
-def _bucket(start: int, end: int, grain: str, zone: ZoneInfo) -> Bucket:
+def _bucket(start: int, end: int, grain: str, zone: ZoneInfo, current_hour: int) -> Bucket:
     moment = local(start, zone)
+    day = day_text(moment.date())
     if grain == "hour":
-        return Bucket(start, end, f"{moment:%H:%M}", f"{day_text(moment.date())} {moment:%H:%M}")
-    text = day_text(moment.date())
-    full = text if grain == "day" else f"{text} – {day_text(local(end - 1, zone).date())}"
-    return Bucket(start, end, text, f"{moment:%a} {full}" if grain == "day" else full)
+        text, full = f"{moment:%H:%M}", f"{day} {moment:%H:%M}"
+    elif grain == "day":
+        text, full = day, f"{moment:%a} {day}"
+    else:
+        text, full = day, f"{day} – {day_text(local(end - 1, zone).date())}"
+    is_running = start <= current_hour < max(end, _next_edge(start, grain, zone))
+    return Bucket(start, end, text, f"{full} so far" if is_running else full, is_running)
 
 
 def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
@@ -228,7 +244,7 @@ def preset_period(name: str, *, zone: ZoneInfo, now: int) -> Period:
             for preset, unit in UNIT_OF_PRESET.items()
         },
     }
-    return Period(min(starts[name], end - 1), end, zone, name)
+    return Period(min(starts[name], end - 1), end, zone, name, end - 1)
 
 
 def _edge(text: str, field: str, zone: ZoneInfo) -> int:
@@ -279,7 +295,12 @@ def parse_period(
             field="to" if start else "from",
             hint="Use ?from=…&to=….",
         )
-    period = Period(_edge(start, "from", zone), _edge(end, "to", zone), zone)
+    period = Period(
+        _edge(start, "from", zone),
+        _edge(end, "to", zone),
+        zone,
+        current_hour=now // US_PER_HOUR,
+    )
     if period.hours <= 0:
         raise InvalidInput(
             "The period is empty.",

@@ -49,6 +49,12 @@
   const drawAll = () => document.querySelectorAll("[data-chart]").forEach(draw);
   document.addEventListener("DOMContentLoaded", drawAll);
   document.addEventListener("htmx:oobAfterSwap", drawAll);
+  // On paper a chart is as wide as a card on A4. One that is wider would shrink the whole page.
+  function resize(size) {
+    document.querySelectorAll(".js-plotly-plot").forEach((chart) => Plotly.relayout(chart, size));
+  }
+  window.addEventListener("beforeprint", () => resize({ width: 680 }));
+  window.addEventListener("afterprint", () => resize({ width: null, autosize: true }));
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-download]");
     if (button) download(document.querySelector(`[data-chart="${button.dataset.of}"]`), button.dataset.download);

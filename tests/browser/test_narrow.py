@@ -1,5 +1,6 @@
 """Pages of runs with long names and values on a screen of 320 px, in light and dark colours."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,14 @@ _BEYOND = """width => [...document.querySelectorAll('main *')].filter(element =>
   return box.right > width + 1 && box.width && element.checkVisibility()
     && !element.closest('.wrap, .command, svg, [data-chart], .visually-hidden');
 }).map(element => element.outerHTML.slice(0, 120))"""
+# Links with a word that continues on the next line.
+_BROKEN = """all => all.filter(({firstChild: text}) =>
+  [...text.data.matchAll(/[a-z]+/gi)].some(word => {
+  const range = document.createRange();
+  range.setStart(text, word.index);
+  range.setEnd(text, word.index + word[0].length);
+  return range.getClientRects().length > 1;
+})).map(link => link.textContent)"""
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
@@ -77,3 +86,31 @@ def test_the_comparisons_are_within_the_screen(
     boxes = [choices.nth(i).bounding_box() for i in range(choices.count())]
     assert len(boxes) == 3
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+
+
+@pytest.mark.parametrize("address", ["/projects/", "/#projects"])
+def test_the_total_of_each_project_is_within_the_screen_and_names_are_whole(
+    visit: Callable[..., Visit], served: Served, address: str
+) -> None:
+    page = visit(**NARROW).go(address)
+    table = page.locator("#projects table, section[aria-label=Projects] table")
+    heads = table.locator("thead th:visible")
+    assert heads.count() < table.locator("thead th").count()
+    total = table.locator("thead th", has_text=re.compile("Total|Emissions")).bounding_box()
+    assert total["x"] + total["width"] <= _WIDTH
+    assert table.locator("tbody td:first-child a").evaluate_all(_BROKEN) == []
+
+
+@pytest.mark.parametrize("address", ["/artifacts/", "/assets/", "/audit/", "/runs/duplicates/"])
+def test_filters_of_a_list_are_behind_a_summary_on_a_phone(
+    visit: Callable[..., Visit], served: Served, address: str
+) -> None:
+    narrow = visit(**NARROW).go(address)
+    fields = narrow.locator("[data-filters] select")
+    assert fields.count()
+    assert [field for field in fields.all() if field.is_visible()] == []
+    narrow.locator("[data-filters] > summary").click()
+    assert fields.first.is_visible()
+    wide = visit().go(address)
+    assert not wide.locator("[data-filters] > summary").is_visible()
+    assert wide.locator("[data-filters] select").first.is_visible()

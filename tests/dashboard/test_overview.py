@@ -407,6 +407,24 @@ def test_the_running_month_is_marked_as_such(
     ]
 
 
+@pytest.mark.parametrize(("day", "shaded"), [(5, True), (28, False)])
+def test_a_bar_that_is_not_over_is_shaded(
+    lab: SmallLab, owner: Client, day: int, shaded: bool
+) -> None:
+    use(lab)
+    with time_machine.travel(datetime(2026, 11, day, 15, tzinfo=UTC), tick=False):
+        owner.force_login(lab.owner)
+        page = text_of(owner.get("/?from=2026-11-01&to=2026-11-10"))
+        table = text_of(owner.get("/overview/table/?from=2026-11-01&to=2026-11-10"))
+    found = re.search(r'<script id="energy-by-project"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert found
+    bands = json.loads(found[1])["layout"].get("shapes", [])
+    places = [(band["x0"], band["x1"]) for band in bands]
+    assert places == ([(3.5, 4.5)] if shaded else [])
+    assert table.count("so far") == shaded
+    assert ('class="band"' in page) == shaded
+
+
 def test_the_energy_of_a_period_has_its_share_of_twelve_months(
     lab: SmallLab, owner: Client
 ) -> None:

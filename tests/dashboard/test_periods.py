@@ -67,6 +67,30 @@ def test_buckets_are_the_period_without_gap_or_overlap(
     assert all(bucket.to_hour > bucket.from_hour for bucket in buckets)
 
 
+@pytest.mark.parametrize("period", ["today", "24h", "7d", "30d", "month", "quarter", "year"])
+def test_the_last_bar_of_a_preset_is_running(period: str) -> None:
+    buckets = parse_period({"period": period}, zone=BERLIN, now=NOW).buckets()
+    assert [bucket.is_running for bucket in buckets] == [False] * (len(buckets) - 1) + [True]
+    assert buckets[-1].full_label.endswith(" so far")
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "running"),
+    [
+        ("2026-11-01", "2026-11-21", []),
+        ("2026-11-01", "2026-11-22", ["Sat 21 Nov so far"]),
+        ("2026-11-01", "2026-11-30", ["Sat 21 Nov so far"]),
+        ("2026-11-21T09:00Z", "2026-11-21T10:00Z", []),
+        ("2026-11-21T09:00Z", "2026-11-21T11:00Z", ["21 Nov 11:00 so far"]),
+        ("2026-09-01", "2026-11-21", ["16 Nov – 20 Nov so far"]),
+        ("2026-11-22", "2026-11-30", []),
+    ],
+)
+def test_a_bar_that_contains_now_is_running(first: str, end: str, running: list[str]) -> None:
+    period = parse_period({"from": first, "to": end}, zone=BERLIN, now=NOW)
+    assert [bucket.full_label for bucket in period.buckets() if bucket.is_running] == running
+
+
 @pytest.mark.parametrize(
     ("params", "field"),
     [

@@ -82,8 +82,8 @@ class ArtifactQuery:
         return BEST if self.search.metric else LATEST
 
     @property
-    def is_narrowed(self) -> bool:
-        return any(self.filters[name] for name in FILTERS)
+    def number_of_filters(self) -> int:
+        return sum(bool(self.filters[name]) for name in FILTERS)
 
 
 @dataclass(frozen=True)
@@ -242,8 +242,8 @@ class ArtifactsPage:
     first: int
     last: int
     filters: dict[str, str]
+    number_of_filters: int
     custom_sort: str  # for the form: an order other than the default
-    narrowed: bool
     more: bool
     removable_filters: list[RemovableFilter]
     no_single_cause: bool  # no results, and no single filter is the cause
@@ -276,20 +276,18 @@ def artifacts_page(*, lab: Lab, params: Mapping[str, str], now: int) -> Artifact
     projects = list(lab.projects.order_by("name", "pk"))
     return ArtifactsPage(
         summary=None
-        if query.is_narrowed or page > 1 or filters["sort"] != LATEST
+        if query.number_of_filters or page > 1 or filters["sort"] != LATEST
         else storage_summary(lab, projects, now),
         rows=rows,
         number=number,
         first=start + 1,
         last=start + len(rows),
         filters=filters,
+        number_of_filters=query.number_of_filters,
         custom_sort="" if filters["sort"] in (query.usual_sort, "-metric") else filters["sort"],
-        narrowed=query.is_narrowed,
         more=any(filters[name] for name in ADVANCED_FILTERS),
         removable_filters=removable,
-        no_single_cause=not number
-        and not removable
-        and sum(bool(filters[name]) for name in FILTERS) > 1,
+        no_single_cause=not number and not removable and query.number_of_filters > 1,
         media=list(Medium.choices),
         kinds=list(Kind.choices),
         states=list(ArtifactState.choices),

@@ -90,6 +90,7 @@ class AssetsPage:
     headline: Totals | None
     totals: Totals | None
     filters: Filters
+    number_of_filters: int
     sort: str
     sorts: dict[str, Sort]
     kinds: list[tuple[str, str]]
@@ -190,6 +191,7 @@ def assets_page(*, lab: Lab, params: Mapping[str, str], now: int) -> AssetsPage:
         headline=totals_of(sums, spread) if sums.assets else None,
         totals=totals_of(sums, spread, unit) if sums.assets else None,
         filters=filters,
+        number_of_filters=len(filter_params),
         sort=sort,
         sorts={name: _sort(name, sort, address) for name in SORTS},
         kinds=list(HardwareKind.choices),

@@ -16,7 +16,7 @@ from apps.dashboard.coverage import DeviceTime, covered_by_day, covered_by_hour,
 from apps.dashboard.explain.pricing import PRICING_GROUPS, Pricing, pricing_from
 from apps.dashboard.figures import Quantity, quantity, total
 from apps.dashboard.formatting import Unit, format_value, unit_for
-from apps.dashboard.periods import Bucket, Period
+from apps.dashboard.periods import Bucket, Period, running_place
 from apps.ingest.choices import EnergyQuality
 
 SPECIAL = {
@@ -245,6 +245,7 @@ def use_chart(
         unit=unit.name,
         series=[Series(*key, column) for key, column in values.items()],
         unknown=unknown,
+        running=running_place(buckets),
     )
 
 

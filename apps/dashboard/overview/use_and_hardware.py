@@ -36,7 +36,7 @@ from apps.dashboard.overview.energy_use import (
     DataTableRow,
     project_colour,
 )
-from apps.dashboard.periods import Period
+from apps.dashboard.periods import Period, running_place
 
 SPECIAL_HARDWARE = {
     "~held": ("Held by the lab", "s-held", "hardware without a meter"),
@@ -237,6 +237,7 @@ def hardware_chart(hardware: Hardware | None, listed: list[Charge], period: Peri
         unit=unit.name,
         series=series,
         unknown=[None] * len(buckets),
+        running=running_place(buckets),
     )
 
 

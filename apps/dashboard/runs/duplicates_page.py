@@ -101,6 +101,7 @@ class DuplicatesPage:
     total: LimitedTotal
     uncounted: Uncounted
     filters: dict[str, str]
+    number_of_filters: int
     sort: str
     sorts: list[tuple[str, str]]
     counts: dict[str, int]
@@ -203,6 +204,7 @@ def duplicates_page(
         total=limited_total(lab, run_uuids(page_facts), spans, units),
         uncounted=count_uncounted(run_uuids(page_facts), states),
         filters=filters,
+        number_of_filters=len(active_filters.keys() - {"sort", "family"}),
         sort=sort,
         sorts=[(SORTS[0], "Newest"), (SORTS[1], "Energy")],
         counts=counts(lab),
