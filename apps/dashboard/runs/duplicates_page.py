@@ -13,6 +13,7 @@ from apps.carbon.figures.energy import spans_of_runs
 from apps.carbon.figures.figure_query import MOST_RUNS
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.figures import EnergyAndEmissions, Units, column_units
+from apps.dashboard.periods import Period
 from apps.dashboard.runs.duplicate_families import FamilyRow, family_row, run_uuids
 from apps.dashboard.runs.duplicate_figures import (
     LimitedTotal,
@@ -31,6 +32,7 @@ from apps.dashboard.runs.duplicate_filters import (
     parse_page_number,
     parse_sort,
 )
+from apps.dashboard.runs.run_filters import listed_period
 from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
 from apps.preflight.finding_families import FindingFacts, finding_facts, group_by_family
 from apps.preflight.finding_selectors import AvoidedRow, counts, list_avoided, list_findings
@@ -114,6 +116,8 @@ class DuplicatesPage:
     back: str
     query: str
     csv: str
+    period: Period | None
+    is_filtered: bool
 
 
 def finding_rows(
@@ -145,7 +149,7 @@ def duplicates_page(
     """Return a page of the list. The number of queries does not depend on the number of rows, but
     for figures: two of 500 runs.
     """
-    findings, filters = filter_findings(lab, params)
+    findings, filters = filter_findings(lab, params, visibility, now)
     sort, number = parse_sort(params), parse_page_number(params.get("page", "1"))
     facts = finding_facts(findings[: MOST_LISTED + 1])
     is_cut, facts = len(facts) > MOST_LISTED, facts[:MOST_LISTED]
@@ -220,6 +224,8 @@ def duplicates_page(
         back=address(family=""),
         query=urlencode(active_filters),
         csv=reverse("duplicates-csv") + address(sort=""),
+        period=listed_period(lab, filters, now),
+        is_filtered=bool(set(active_filters) - {"state", "family", "sort"}),
     )
 
 

@@ -97,7 +97,9 @@ def runs_filtered(
         host=filters["host"],
         intent=filters["intent"],
         sweep="" if filters["sweep"] == NO_VALUE else filters["sweep"],
-        person="" if filters["person"] == NO_VALUE else _person(lab, filters["person"], visibility),
+        person=""
+        if filters["person"] == NO_VALUE
+        else member_name(lab, filters["person"], visibility),
         from_us=None if filters["clip"] else from_us,
         to_us=None if filters["clip"] else to_us,
         params=_parse_params(filters["params"]),
@@ -121,7 +123,7 @@ def runs_filtered(
     return runs, filters
 
 
-def _person(lab: Lab, username: str, visibility: Visibility) -> str:
+def member_name(lab: Lab, username: str, visibility: Visibility) -> str:
     """Return the account name of a member whose runs the visitor may list, '' for no filter."""
     if not username:
         return ""
