@@ -64,11 +64,13 @@ def person_runs(
     failed_filters = {**filters, "state": RunState.FAILED.value}
     failed, _ = runs_filtered(lab, failed_filters, visibility, now)
     kinds = [_kind(lab, "failed", "Failed runs", failed, "runs", failed_filters)]
-    for state in (FindingState.OPEN, FindingState.CONFIRMED):
+    for state, title in (
+        (FindingState.OPEN, "Open duplicates"),
+        (FindingState.CONFIRMED, "Confirmed duplicates"),
+    ):
         finding_filters = {**filters, "state": state.value}
         findings, _ = filter_findings(lab, finding_filters, visibility, now)
         repeated = Run.objects.filter(lab=lab, pk__in=findings.order_by().values("run"))
-        title = f"Duplicates, {state.label.lower()}"
         kinds.append(_kind(lab, state.value, title, repeated, "duplicates", finding_filters))
     return PersonRuns(
         number=number,

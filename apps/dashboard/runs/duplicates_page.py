@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -35,6 +36,7 @@ from apps.dashboard.runs.duplicate_filters import (
 from apps.dashboard.runs.run_filters import listed_period
 from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
 from apps.preflight.finding_families import FindingFacts, finding_facts, group_by_family
+from apps.preflight.finding_roots import first_runs
 from apps.preflight.finding_selectors import AvoidedRow, counts, list_avoided, list_findings
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
@@ -48,7 +50,9 @@ MOST_LISTED = 5000  # findings that are grouped and sorted
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding in the list. ``figures``: energy of the duplicate, None: see ``energy_state``."""
+    """A finding in the list. ``figures``: energy of the duplicate, None: see ``energy_state``.
+    ``first``: the first run of the same work, if the original is itself a duplicate.
+    """
 
     finding: DuplicateFinding
     who: str
@@ -56,6 +60,7 @@ class FindingRow:
     figures: EnergyAndEmissions | None
     energy_state: EnergyState
     mine: bool
+    first: Run | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,7 @@ def finding_rows(
     spans: Spans,
     states: Mapping[UUID, EnergyState],
     units: Units | None = None,
+    first: Mapping[int, Run] = MappingProxyType({}),
 ) -> list[FindingRow]:
     """Return findings with their energy. No query."""
     return [
@@ -138,6 +144,7 @@ def finding_rows(
             energy_state=states[finding.run.uuid],
             mine=visibility.person_id is not None
             and visibility.person_id in (finding.run.user_id, finding.original.user_id),
+            first=first.get(finding.original_id),
         )
         for finding in findings
     ]
@@ -179,10 +186,13 @@ def duplicates_page(
             units=units,
         )
 
-    singles = list_findings(lab).filter(pk__in=[group[0].pk for group in shown if len(group) == 1])
+    singles = list(
+        list_findings(lab).filter(pk__in=[group[0].pk for group in shown if len(group) == 1])
+    )
+    first = first_runs([finding.original_id for finding in singles])
     rows_by_pk = {
         row.finding.pk: row
-        for row in finding_rows(lab, list(singles), visibility, spans, states, units)
+        for row in finding_rows(lab, singles, visibility, spans, states, units, first)
     }
     active_filters = {
         name: value
