@@ -28,6 +28,7 @@ from apps.dashboard.figures import (
 from apps.dashboard.formatting import duration
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_filters import (
+    MOST_COLUMNS,
     NO_VALUE,
     Clip,
     TableView,
@@ -54,6 +55,7 @@ from apps.runs.models import Metric, Run
 PAGE_ROWS = 50
 MOST_SUMMED = 5000  # runs that are summed at once; more only on request
 GROUP_ROWS = 10  # of an open group
+MOST_SUGGESTIONS = 100
 SUMMED = frozenset(("duration", ENERGY, "emission", "cost"))  # columns with a value of a group
 UNATTRIBUTED = "~unattributed"
 # Those of the fold; the frame shows the period.
@@ -152,6 +154,7 @@ class RunsPage:
     any_runs: bool
     energy_of: str
     period: Period | None
+    column_suggestions: list[str]
 
     @property
     def width(self) -> int:
@@ -298,6 +301,7 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         query=query,
         energy_of=PERIOD if clip else WHOLE_RUN,
         period=listed_period(lab, filters, now),
+        column_suggestions=_column_suggestions(names, page_runs),
         any_runs=bool(table.runs) or Run.objects.filter(lab=lab).exists(),
     )
 
@@ -358,6 +362,19 @@ def _cell_heads(
     return [
         (name, address.sort(f"{METRIC_SORT}{name}") if name in metrics else None) for name in names
     ]
+
+
+def _column_suggestions(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    """Return values for the field of columns: the current ones and one metric of the listed runs
+    each. One query.
+    """
+    if not runs or len(names) >= MOST_COLUMNS:
+        return []
+    metrics = (
+        Metric.objects.filter(run__in=runs).exclude(name__in=names).exclude(name__contains=",")
+    )
+    offered = metrics.order_by("name").values_list("name", flat=True).distinct()
+    return [", ".join((*names, name)) for name in offered[:MOST_SUGGESTIONS]]
 
 
 def _sums(lab: Lab, sums: TableSums, units: Units) -> Sums:
