@@ -30,6 +30,8 @@ UNIT_OF_PRESET = {"today": "day", "month": "month", "quarter": "quarter", "year"
 PRESET_OF_UNIT = {unit: preset for preset, unit in UNIT_OF_PRESET.items()}
 DEFAULT = "month"
 YOUNG_US = 72 * US_PER_HOUR
+LAST_HOUR = 3_000_000  # in the year 2312
+MOST_HOURS = 100 * 366 * 24
 
 
 def default_preset(lab_created_us: int, now: int) -> str:
@@ -261,7 +263,7 @@ def _edge(text: str, field: str, zone: ZoneInfo) -> int:
             hour = int(moment.timestamp()) // 3600
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"{text[:40]!r} is not a time.", field=field, hint=hint) from error
-    if not 0 <= hour < 3_000_000:
+    if not 0 <= hour < LAST_HOUR:
         raise InvalidInput(
             f"{text!r} is out of range.", field=field, hint="Choose a year between 1970 and 2300."
         )
@@ -307,7 +309,7 @@ def parse_period(
             field="to",
             hint="Choose 'to' after 'from'. The period ends before 'to'.",
         )
-    if period.hours > 100 * 366 * 24:
+    if period.hours > MOST_HOURS:
         raise InvalidInput(
             "The period is longer than 100 years.", field="to", hint="Choose a shorter period."
         )

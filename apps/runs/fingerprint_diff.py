@@ -89,11 +89,15 @@ def value_text(parts: FingerprintParts, name: str, digest: str) -> str:
     return format_value(parts.told[name]) if name in parts.told else hash_label(digest)
 
 
+def commit_text(parts: FingerprintParts) -> str:
+    """Return the commit of a code state, or '' if unknown."""
+    return parts.commit[:10] + (" with changes" if parts.commit and parts.dirty else "")
+
+
 def code_text(parts: FingerprintParts) -> str:
-    """Return a description of a code state, or '' if unknown."""
-    if parts.commit:
-        return parts.commit[:10] + (" with changes" if parts.dirty else "")
-    return hash_label(parts.code) if parts.code else ""
+    """Return the code hash and the commit of a code state, or '' if both are unknown."""
+    commit = f"commit {commit_text(parts)}" if parts.commit else ""
+    return ", ".join(filter(None, (hash_label(parts.code) if parts.code else "", commit)))
 
 
 def _entry(prints: Sequence[FingerprintParts | None]) -> list[Line]:

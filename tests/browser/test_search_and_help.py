@@ -58,6 +58,12 @@ def test_search_by_keyboard_alone(visit: Callable[..., Visit], served: Served) -
     assert f"/runs/{served.run}/" in page.evaluate(_FOCUS)
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{served.run}/")
+    page.goto(page.url.partition("/runs/")[0] + "/nodes/")
+    page.keyboard.press("/")
+    page.keyboard.type(served.run)
+    _results(page)
+    page.keyboard.press("Enter")  # the only result
+    page.wait_for_url(f"**/runs/{served.run}/")
     assert visitor.complaints == []
     assert visitor.elsewhere == []
 

@@ -383,3 +383,19 @@ def test_a_refused_decision_keeps_its_reason(lab: SmallLab, owner: Client) -> No
         )
     )
     assert 'value="the loader draws at random"' in page
+
+
+def test_the_code_hash_has_one_name_and_form(lab: SmallLab, owner: Client) -> None:
+    (found,) = repeats(lab)
+    Fingerprint.objects.filter(run=found.run).update(commit="ab12cd34ef56", dirty=True)
+    digest = f"#{hex64('code 0')[:6]}"
+    run_page = text_of(owner.get(f"/runs/{found.run.uuid}/"))
+    assert "<dt>Commit</dt><dd>ab12cd34ef with changes" in run_page
+    assert f"<dt>Code hash</dt><dd>{digest}" in run_page
+    pair = text_of(owner.get(f"/runs/duplicates/{found.pk}/"))
+    row = pair.partition("<td>Code hash</td>")[2].partition("</tr>")[0]
+    assert row.count(f"<code>{digest}</code>") == 2
+    query = f"run={found.run.uuid}&run={found.original.uuid}"
+    assert f"{digest}, commit ab12cd34ef with changes" in text_of(
+        owner.get(f"/runs/compare/?{query}")
+    )

@@ -126,7 +126,7 @@ def test_the_total_is_the_sum_of_all_filtered_runs(
 
 def test_columns_are_in_the_address(owner: Client, runs: dict[str, UUID]) -> None:
     page = text_of(owner.get("/runs/?show=energy&show=sweep&sort=-energy"))
-    heads = re.findall(r"sort=-?(\w+)[^>]*>[A-Z]\w+</a>", page)
+    heads = re.findall(r"sort=-?(\w+)[^>]*>[A-Z]\w+</a>", page.partition("<thead>")[2])
     assert heads == ["name", "sweep", "energy"]
     assert "show=sweep&amp;show=energy" in page
     assert "show=" not in text_of(owner.get("/runs/")).partition("</form>")[2]
@@ -290,3 +290,26 @@ def test_sums_of_many_runs_are_read_without_rows_and_costs(
     assert len(numbers) == 2  # in the units of the page
     assert all(f">{number}<" in whole for number in numbers)
     assert owner.get("/runs/?sums=1&largest=1").status_code == 400
+
+
+def suggestions(page: str) -> list[str]:
+    part = page.partition('<datalist id="column-suggestions">')[2].partition("</datalist>")[0]
+    return re.findall(r'<option value="([^"]*)">', part)
+
+
+def test_metrics_of_the_listed_runs_are_suggested_as_columns(
+    lab: SmallLab, owner: Client, outsider: Client, runs: dict[str, UUID],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for run, names in (("a", ("acc", "loss")), ("b", ("acc", '"><b>', "x,y")), ("c", ("rare",))):
+        for name in names:
+            Metric.objects.create(run=Run.objects.get(uuid=runs[run]), name=name, last_value=1)
+    assert suggestions(text_of(owner.get("/runs/"))) == [
+        "&quot;&gt;&lt;b&gt;", "acc", "loss", "rare",
+    ]  # fmt: skip
+    assert suggestions(text_of(owner.get("/runs/?text=a&columns=lr,loss"))) == ["lr, loss, acc"]
+    assert suggestions(text_of(owner.get("/runs/?group=project"))) == []
+    assert suggestions(text_of(owner.get("/runs/?columns=1,2,3,4,5,6,7,8"))) == []
+    assert suggestions(text_of(outsider.get("/runs/"))) == []
+    monkeypatch.setattr("apps.dashboard.runs.runs_page.MOST_SUGGESTIONS", 2)
+    assert len(suggestions(text_of(owner.get("/runs/")))) == 2

@@ -31,9 +31,10 @@ RUN = UUID("7f1d3b52-1111-4333-8444-555566667777")
 
 
 def search(client: Client, text: str, **more: str) -> str:
-    response = client.get("/search/", {"q": text, **more})
+    """Return the results as the dialog shows them: a list also of a single one."""
+    response = client.get("/search/", {"q": text, **more}, headers={"HX-Request": "true"})
     assert response.status_code == 200
-    return text_of(response).partition("<main")[2]
+    return text_of(response)
 
 
 def kinds(page: str) -> set[str]:
@@ -177,6 +178,17 @@ def test_the_dialog_gets_the_results_alone(owner: Client, filled: SmallLab) -> N
     assert "<main" not in part
     assert 'data-kind="runs"' in part
     assert text_of(owner.get("/search/", {"q": ""}, headers={"HX-Request": "true"})).strip() == ""
+
+
+def test_the_only_result_is_opened(owner: Client, filled: SmallLab) -> None:
+    """Enter submits the form of the dialog and that of the page."""
+    response = owner.get("/search/", {"q": "cell-atlas"})
+    assert response.status_code == 302
+    assert response["Location"] == "/projects/cell-atlas/"
+    for more in ({"q": "cells"}, {"q": "xyzzyquux"}, {"q": ""}):
+        assert owner.get("/search/", more).status_code == 200
+    listed = owner.get("/search/", {"q": "cell-atlas", "kind": "projects"})
+    assert 'href="/projects/cell-atlas/" data-result' in text_of(listed)
 
 
 def test_hostile_texts_are_text(owner: Client, lab: SmallLab) -> None:

@@ -115,10 +115,7 @@ def savings_of(lab: Lab, query: FigureQuery, whole: Figure, period: Period) -> S
 def _address(page: str, kind: str, period: Period) -> str:
     if kind != "failed":
         return reverse(page) + (f"?{period.query}" if kind == "idle" else "")
-    return (
-        f"{reverse(page)}?state=failed&from={period.first_day.isoformat()}"
-        f"&to={period.last_day.isoformat()}&clip=1"
-    )
+    return f"{reverse(page)}?state=failed&{period.query}&clip=1"
 
 
 _MAX_PLANS = 2

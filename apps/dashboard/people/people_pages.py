@@ -26,6 +26,7 @@ from apps.dashboard.figures import (
 )
 from apps.dashboard.overview.energy_use import SPECIAL
 from apps.dashboard.people.forms import RoleForm
+from apps.dashboard.people.person_runs import PersonRuns, person_runs
 from apps.dashboard.periods import Period, lab_query
 
 
@@ -52,6 +53,7 @@ class PersonPage:
     units: Units
     rows: list[ChargeRow]
     os_users: list[str]
+    runs: PersonRuns
 
 
 def person_query(lab: Lab, period: Period, person_id: int) -> FigureQuery:
@@ -84,9 +86,11 @@ def energy_of_people(lab: Lab, period: Period, visibility: Visibility) -> dict[i
     }
 
 
-def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibility) -> PersonPage:
-    """Return the energy of a person by project. The number of queries does not depend on the
-    number of rows.
+def person_page(
+    *, lab: Lab, person: User, period: Period, visibility: Visibility, now: int
+) -> PersonPage:
+    """Return the energy of a person by project, and their runs. The number of queries does not
+    depend on the number of rows.
     """
     query = person_query(lab, period, person.pk)
     visibility.check(query)
@@ -120,6 +124,7 @@ def person_page(*, lab: Lab, person: User, period: Period, visibility: Visibilit
         units=units,
         rows=rows,
         os_users=os_users(lab).get(person.pk, []),
+        runs=person_runs(lab, person, period, visibility, now),
     )
 
 

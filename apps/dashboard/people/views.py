@@ -67,7 +67,9 @@ def person(request: HttpRequest, visitor: Visitor, person: int) -> HttpResponseB
     if isinstance(period, HttpResponseRedirect):
         return period
     visibility = visibility_for(visitor.lab, visitor.user)
-    content = person_page(lab=visitor.lab, person=member, period=period, visibility=visibility)
+    content = person_page(
+        lab=visitor.lab, person=member, period=period, visibility=visibility, now=visitor.now
+    )
     return render(
         request,
         "dashboard/people/person.html",

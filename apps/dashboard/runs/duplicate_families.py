@@ -111,11 +111,12 @@ def family_finding_ids(
     *,
     visibility: Visibility,
     is_manager: bool,
+    now: int,
 ) -> list[int]:
     """Return the ids of the findings of a family that match the filters and that the visitor may
     decide about. Raises Conflict unless they are ``number``, which the visitor saw.
     """
-    findings, filters = filter_findings(lab, {**params, "family": str(key)})
+    findings, filters = filter_findings(lab, {**params, "family": str(key)}, visibility, now)
     if filters["state"] == EVERY_STATE:
         raise Conflict(
             "A decision about a whole family needs one state.",

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.accounts.models import Lab
+from apps.carbon.figures.visibility import Visibility
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
+from apps.dashboard.runs.run_filters import member_name, span_us
 from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState
 from apps.preflight.finding_selectors import list_findings
 from apps.preflight.models import DuplicateFinding
 
-FILTERS = ("state", "verdict", "certainty", "project", "text", "family")
+_OF_FINDINGS = ("state", "verdict", "certainty", "project", "text", "family")
+PERIOD_FILTERS = ("period", "from", "to")
+FILTERS = (*_OF_FINDINGS, "mine", "person", *PERIOD_FILTERS)
 SORTS = ("newest", "energy")
 EVERY_STATE = "all"
 _ALLOWED = {
@@ -22,9 +26,12 @@ _ALLOWED = {
 
 
 def filter_findings(
-    lab: Lab, params: Mapping[str, str]
+    lab: Lab, params: Mapping[str, str], visibility: Visibility, now: int
 ) -> tuple[QuerySet[DuplicateFinding], dict[str, str]]:
-    """Return the filtered findings and the filters. The default state is open."""
+    """Return the filtered findings and the filters. The default state is open. ``person`` and the
+    period are of the newer run; ``mine``: the visitor is the user of one of the two runs, and can
+    decide. Raises InvalidInput and Forbidden.
+    """
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     filters["state"] = filters["state"] or FindingState.OPEN.value
     for name, values in _ALLOWED.items():
@@ -33,7 +40,25 @@ def filter_findings(
     if is_unstorable("".join(filters.values())):
         raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
     state = "" if filters["state"] == EVERY_STATE else filters["state"]
-    return list_findings(lab, **{**filters, "state": state}), filters
+    findings = list_findings(
+        lab, **{**{name: filters[name] for name in _OF_FINDINGS}, "state": state}
+    )
+    if filters["mine"]:
+        own = visibility.person_id
+        findings = findings.filter(Q(run__user_id=own) | Q(original__user_id=own))
+    if person := member_name(lab, filters["person"], visibility):
+        findings = findings.filter(
+            Q(run__charged_person__username=person)
+            | Q(run__charged_person=None, run__user__username=person)
+        )
+    if filters["from"] or filters["to"]:
+        filters["period"] = ""
+    from_us, to_us = span_us(lab, filters, now)
+    if from_us is not None:
+        findings = findings.filter(run__started_us__gte=from_us)
+    if to_us is not None:
+        findings = findings.filter(run__started_us__lt=to_us)
+    return findings, filters
 
 
 def parse_sort(params: Mapping[str, str]) -> str:

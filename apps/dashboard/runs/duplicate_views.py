@@ -14,6 +14,11 @@ from apps.carbon.figures.visibility import visibility_for
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
+from apps.dashboard.frame.optional_period import (
+    days_redirect,
+    is_days_form,
+    optional_period_menu,
+)
 from apps.dashboard.runs.duplicate_filters import filter_findings
 from apps.dashboard.runs.duplicates_page import (
     CSV_HEAD,
@@ -42,6 +47,8 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List duplicate findings by family; POST decides about the selected ones, or reopens them."""
     if request.method == "POST":
         visitor.require_role(WRITERS)
+    elif is_days_form(request):
+        return days_redirect(request)
     params = request.GET.dict()
     forms = PageForms(request, visitor, DECISION_FORMS, params=params)
     if forms.submitted and forms.submitted.submit():
@@ -55,7 +62,12 @@ def duplicates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         visibility=visibility,
         is_manager=visitor.can_manage,
     )
-    context = {"page": context_page, "form": forms.submitted, "reason": _reason_field(forms)}
+    context = {
+        "page": context_page,
+        "menu": optional_period_menu(request, context_page.period, visitor.now),
+        "form": forms.submitted,
+        "reason": _reason_field(forms),
+    }
     return render(request, "dashboard/runs/duplicates.html", context, status=forms.status)
 
 
@@ -71,7 +83,7 @@ def _reason_field(forms: PageForms) -> BoundField:
 def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the filtered findings. An empty value: see ``energy_state``, or no factor."""
     visibility = visibility_for(visitor.lab, visitor.user)
-    findings, _ = filter_findings(visitor.lab, request.GET.dict())
+    findings, _ = filter_findings(visitor.lab, request.GET.dict(), visibility, visitor.now)
 
     def lines() -> Iterator[tuple[Any, ...]]:
         total = findings.count()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,6 +14,7 @@ from apps.carbon.figures.energy import spans_of_runs
 from apps.carbon.figures.figure_query import MOST_RUNS
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.figures import EnergyAndEmissions, Units, column_units
+from apps.dashboard.periods import Period
 from apps.dashboard.runs.duplicate_families import FamilyRow, family_row, run_uuids
 from apps.dashboard.runs.duplicate_figures import (
     LimitedTotal,
@@ -31,8 +33,10 @@ from apps.dashboard.runs.duplicate_filters import (
     parse_page_number,
     parse_sort,
 )
+from apps.dashboard.runs.run_filters import listed_period
 from apps.preflight.choices import RECORDED_VERDICTS, Certainty, FindingState, Verdict
 from apps.preflight.finding_families import FindingFacts, finding_facts, group_by_family
+from apps.preflight.finding_roots import first_runs
 from apps.preflight.finding_selectors import AvoidedRow, counts, list_avoided, list_findings
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
@@ -46,7 +50,9 @@ MOST_LISTED = 5000  # findings that are grouped and sorted
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A finding in the list. ``figures``: energy of the duplicate, None: see ``energy_state``."""
+    """A finding in the list. ``figures``: energy of the duplicate, None: see ``energy_state``.
+    ``first``: the first run of the same work, if the original is itself a duplicate.
+    """
 
     finding: DuplicateFinding
     who: str
@@ -54,6 +60,7 @@ class FindingRow:
     figures: EnergyAndEmissions | None
     energy_state: EnergyState
     mine: bool
+    first: Run | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,8 @@ class DuplicatesPage:
     back: str
     query: str
     csv: str
+    period: Period | None
+    is_filtered: bool
 
 
 def finding_rows(
@@ -124,6 +133,7 @@ def finding_rows(
     spans: Spans,
     states: Mapping[UUID, EnergyState],
     units: Units | None = None,
+    first: Mapping[int, Run] = MappingProxyType({}),
 ) -> list[FindingRow]:
     """Return findings with their energy. No query."""
     return [
@@ -135,6 +145,7 @@ def finding_rows(
             energy_state=states[finding.run.uuid],
             mine=visibility.person_id is not None
             and visibility.person_id in (finding.run.user_id, finding.original.user_id),
+            first=first.get(finding.original_id),
         )
         for finding in findings
     ]
@@ -146,7 +157,7 @@ def duplicates_page(
     """Return a page of the list. The number of queries does not depend on the number of rows, but
     for figures: two of 500 runs.
     """
-    findings, filters = filter_findings(lab, params)
+    findings, filters = filter_findings(lab, params, visibility, now)
     sort, number = parse_sort(params), parse_page_number(params.get("page", "1"))
     facts = finding_facts(findings[: MOST_LISTED + 1])
     is_cut, facts = len(facts) > MOST_LISTED, facts[:MOST_LISTED]
@@ -176,10 +187,13 @@ def duplicates_page(
             units=units,
         )
 
-    singles = list_findings(lab).filter(pk__in=[group[0].pk for group in shown if len(group) == 1])
+    singles = list(
+        list_findings(lab).filter(pk__in=[group[0].pk for group in shown if len(group) == 1])
+    )
+    first = first_runs([finding.original_id for finding in singles])
     rows_by_pk = {
         row.finding.pk: row
-        for row in finding_rows(lab, list(singles), visibility, spans, states, units)
+        for row in finding_rows(lab, singles, visibility, spans, states, units, first)
     }
     active_filters = {
         name: value
@@ -222,6 +236,8 @@ def duplicates_page(
         back=address(family=""),
         query=urlencode(active_filters),
         csv=reverse("duplicates-csv") + address(sort=""),
+        period=listed_period(lab, filters, now),
+        is_filtered=bool(set(active_filters) - {"state", "family", "sort"}),
     )
 
 

@@ -11,11 +11,13 @@ from apps.dashboard.formatting import duration
 from apps.dashboard.runs.duplicate_figures import run_pair
 from apps.preflight.choices import FindingState, ValueState
 from apps.preflight.differences import label_text, value_text
+from apps.preflight.finding_roots import first_runs
 from apps.preflight.finding_selectors import Sides, compare_runs
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.presenters import who_of
 from apps.preflight.similarity import Likeness, Seeds
 from apps.runs.choices import EnergyState
+from apps.runs.fingerprint_diff import hash_label
 from apps.runs.models import Fingerprint, Run
 from apps.runs.selectors import energy_states, metrics_of
 
@@ -41,7 +43,9 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs. ``figures`` None: see ``energy_state``."""
+    """One of the two runs. ``figures`` None: see ``energy_state``. ``first``: the first run of the
+    same work, if the original is itself a duplicate.
+    """
 
     title: str
     run: Run
@@ -50,6 +54,7 @@ class Side:
     figures: EnergyAndEmissions | None
     energy_state: EnergyState
     metric: tuple[str, float] | None
+    first: Run | None
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,12 @@ def finding_page(
 ) -> FindingPage:
     """Return a finding with both of its runs."""
     comparison = compare_runs(finding)
-    uuids = [finding.run.uuid, finding.original.uuid]
+    uuids, original_id = [finding.run.uuid, finding.original.uuid], finding.original_id
     spans = spans_of_runs(lab, uuids)
     states = energy_states(lab, uuids, spans)
     metrics = metrics_of([finding.run_id, finding.original_id])
 
-    def side(title: str, run: Run) -> Side:
+    def side(title: str, run: Run, first: Run | None = None) -> Side:
         took = duration((run.ended_us if run.ended_us is not None else now) - run.started_us)
         return Side(
             title,
@@ -112,11 +117,15 @@ def finding_page(
             run_pair(lab, run.uuid, spans),
             states[run.uuid],
             metrics.get(run.pk),
+            first,
         )
 
     return FindingPage(
         finding=finding,
-        sides=[side("Duplicate", finding.run), side("Original", finding.original)],
+        sides=[
+            side("Duplicate", finding.run),
+            side("Original", finding.original, first_runs([original_id]).get(original_id)),
+        ],
         parts=_parts(comparison),
         differs=_differs(comparison),
         labels=_label_texts(finding, comparison),
@@ -137,8 +146,8 @@ def finding_page(
     )
 
 
-def _short(digest: str) -> str:
-    return digest[:12]
+def _hash(digest: str) -> str:
+    return hash_label(digest) if digest else ""
 
 
 def _parts(comparison: Sides) -> list[PartRow]:
@@ -150,29 +159,29 @@ def _parts(comparison: Sides) -> list[PartRow]:
     rows = [
         ("Script", own.entry_name, other.entry_name, _entry(comparison)),
         (
-            "Code",
-            _short(own.code or own.code_weak),
-            _short(other.code or other.code_weak),
+            "Code hash",
+            _hash(own.code or own.code_weak),
+            _hash(other.code or other.code_weak),
             _WORDS[relation.code],
         ),
         (
-            "Code without comments and format",
-            _short(own.code_normal),
-            _short(other.code_normal),
+            "Code hash without comments and format",
+            _hash(own.code_normal),
+            _hash(other.code_normal),
             _WORDS[normal],
         ),
         ("Parameters", _params(own), _params(other), _WORDS[params]),
         ("Labels", _names(own.labels), _names(other.labels), _labels(comparison)),
         (
             "Data",
-            _short(own.data or own.data_weak),
-            _short(other.data or other.data_weak),
+            _hash(own.data or own.data_weak),
+            _hash(other.data or other.data_weak),
             _WORDS[relation.data],
         ),
         (
             "Initial weights",
-            _short(own.start or own.start_weak),
-            _short(other.start or other.start_weak),
+            _hash(own.start or own.start_weak),
+            _hash(other.start or other.start_weak),
             _WORDS[relation.start],
         ),
         ("Seeds", _names(own.seeds), _names(other.seeds), _SEEDS[relation.seeds]),
@@ -190,7 +199,7 @@ def _entry(comparison: Sides) -> str:
 
 
 def _params(fingerprint: Fingerprint) -> str:
-    return "none" if fingerprint.params == {} else _short(fingerprint.recipe)
+    return "none" if fingerprint.params == {} else _hash(fingerprint.recipe)
 
 
 def _names(hashes: Mapping[str, str] | None) -> str:

@@ -96,6 +96,7 @@ class FindingForm(PageForm):
                     number,
                     visibility=visibility,
                     is_manager=visitor.can_manage,
+                    now=visitor.now,
                 )
         return ids
 

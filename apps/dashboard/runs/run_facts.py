@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.dashboard.charts import Chart, metric_curve
 from apps.dashboard.formatting import size
-from apps.runs.fingerprint_diff import code_text, format_value, hash_label, value_text
+from apps.runs.fingerprint_diff import commit_text, format_value, hash_label, value_text
 from apps.runs.metric_parsing import Point
 from apps.runs.metric_summary import downsample
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
@@ -153,16 +153,18 @@ def _siblings(run: Run) -> list[Sibling]:
 
 def _work(fingerprint: Fingerprint) -> list[Fact]:
     """Return the parts of a fingerprint as text."""
+    code = fingerprint.code or fingerprint.code_weak
     seeds = fingerprint.seeds and ", ".join(
         f"{name} {value_text(fingerprint, name, digest)}"
         for name, digest in sorted(fingerprint.seeds.items())
     )
     return [
         Fact("Entry point", fingerprint.entry_name or UNKNOWN),
+        *([Fact("Commit", commit_text(fingerprint))] if fingerprint.commit else []),
         Fact(
-            "Code",
-            code_text(fingerprint) or UNKNOWN,
-            "" if fingerprint.code or not fingerprint.code_weak else "without uncommitted changes",
+            "Code hash",
+            hash_label(code) if code else UNKNOWN,
+            "" if fingerprint.code or not code else "without uncommitted changes",
         ),
         Fact("Data", _data(fingerprint), _certainty(fingerprint.data, fingerprint.data_weak)),
         _start(fingerprint),

@@ -15,6 +15,7 @@ from apps.core.errors import Forbidden, InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import is_unstorable
 from apps.core.units import US_PER_HOUR
+from apps.dashboard.periods import LAST_HOUR, MOST_HOURS, Period, parse_period
 from apps.dashboard.runs.table_columns import SHOWN_BY_DEFAULT, TABLE_COLUMNS
 from apps.dashboard.runs.table_sorts import DEFAULT_SORT, GROUPS, SORTS, is_sort
 from apps.runs.choices import Intent, RunState
@@ -47,6 +48,7 @@ FILTERS = (
     "host",
     "intent",
     "sweep",
+    "period",
     "from",
     "to",
     "params",
@@ -72,9 +74,11 @@ class Clip:
 
 
 def runs_filtered(
-    lab: Lab, params: Mapping[str, str], visibility: Visibility
+    lab: Lab, params: Mapping[str, str], visibility: Visibility, now: int
 ) -> tuple[QuerySet[Run], dict[str, str]]:
-    """Return the filtered runs and the filters. Raises InvalidInput and Forbidden."""
+    """Return the filtered runs and the filters. Days take precedence over a preset. Raises
+    InvalidInput and Forbidden.
+    """
     filters = {name: params.get(name, "").strip() for name in FILTERS}
     if is_unstorable("".join(filters.values())):
         raise InvalidInput("Invalid character in filter.", field="text", hint="Remove it.")
@@ -82,9 +86,9 @@ def runs_filtered(
         if filters[name] and filters[name] not in allowed:
             hint = f"Use one of {', '.join(allowed)}."
             raise InvalidInput(f"Invalid {name}: {filters[name][:40]!r}.", field=name, hint=hint)
-    zone = ZoneInfo(lab.time_zone)
-    from_us = _day_us(filters["from"], "from", zone)
-    to_us = _day_us(filters["to"], "to", zone, after=True)
+    if filters["from"] or filters["to"]:
+        filters["period"] = ""
+    from_us, to_us = span_us(lab, filters, now)
     runs = runs_of(
         lab,
         project=filters["project"],
@@ -93,7 +97,9 @@ def runs_filtered(
         host=filters["host"],
         intent=filters["intent"],
         sweep="" if filters["sweep"] == NO_VALUE else filters["sweep"],
-        person="" if filters["person"] == NO_VALUE else _person(lab, filters["person"], visibility),
+        person=""
+        if filters["person"] == NO_VALUE
+        else member_name(lab, filters["person"], visibility),
         from_us=None if filters["clip"] else from_us,
         to_us=None if filters["clip"] else to_us,
         params=_parse_params(filters["params"]),
@@ -103,7 +109,7 @@ def runs_filtered(
             raise InvalidInput(
                 "Energy can be limited to a period only if there is one.",
                 field="clip",
-                hint="Enter the first or the last day.",
+                hint="Select a period.",
             )
         runs = active_in(runs, from_us, to_us)
     if filters["mine"]:
@@ -117,7 +123,7 @@ def runs_filtered(
     return runs, filters
 
 
-def _person(lab: Lab, username: str, visibility: Visibility) -> str:
+def member_name(lab: Lab, username: str, visibility: Visibility) -> str:
     """Return the account name of a member whose runs the visitor may list, '' for no filter."""
     if not username:
         return ""
@@ -202,14 +208,37 @@ def view_query(filters: Mapping[str, str], view: TableView) -> list[tuple[str, s
     return pairs
 
 
-def clip_of(lab: Lab, filters: Mapping[str, str]) -> Clip | None:
+def clip_of(lab: Lab, filters: Mapping[str, str], now: int) -> Clip | None:
     """Return the period to which the filters limit the energy of runs, None for whole runs."""
     if not filters["clip"]:
         return None
-    zone = ZoneInfo(lab.time_zone)
-    from_us = _day_us(filters["from"], "from", zone)
-    to_us = _day_us(filters["to"], "to", zone, after=True)
+    from_us, to_us = span_us(lab, filters, now)
     return Clip(_whole_hour(from_us), _whole_hour(to_us))
+
+
+def span_us(lab: Lab, filters: Mapping[str, str], now: int) -> tuple[int | None, int | None]:
+    """Return the moments ``[from, to)`` of ``from`` and ``to`` (days, both included, or times), or
+    of the preset ``period``. None: open. Raises InvalidInput.
+    """
+    zone = ZoneInfo(lab.time_zone)
+    if filters["period"] and not (filters["from"] or filters["to"]):
+        period = parse_period({"period": filters["period"]}, zone=zone, now=now)
+        return period.from_hour * US_PER_HOUR, period.to_hour * US_PER_HOUR
+    from_us = _day_us(filters["from"], "from", zone)
+    return from_us, _day_us(filters["to"], "to", zone, after=True)
+
+
+def listed_period(lab: Lab, filters: Mapping[str, str], now: int) -> Period | None:
+    """Return the period of the filters as other pages have it, None if they have none or one with
+    an open end.
+    """
+    zone = ZoneInfo(lab.time_zone)
+    if filters["period"] and not (filters["from"] or filters["to"]):
+        return parse_period({"period": filters["period"]}, zone=zone, now=now)
+    from_hour, to_hour = (_whole_hour(moment) for moment in span_us(lab, filters, now))
+    if from_hour is None or to_hour is None or not 0 <= from_hour < to_hour < LAST_HOUR:
+        return None
+    return Period(from_hour, to_hour, zone) if to_hour - from_hour <= MOST_HOURS else None
 
 
 def _whole_hour(moment_us: int | None) -> int | None:

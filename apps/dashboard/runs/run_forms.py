@@ -38,10 +38,13 @@ def check_query(visitor: Any, query: str) -> str:
     params = QueryDict(query)
     visibility = visibility_for(visitor.lab, visitor.user)
     _, filters = runs_filtered(
-        visitor.lab, {name: str(value) for name, value in params.items()}, visibility
+        visitor.lab,
+        {name: str(value) for name, value in params.items()},
+        visibility,
+        visitor.now,
     )
     metric_columns(filters["columns"])
-    clip_of(visitor.lab, filters)
+    clip_of(visitor.lab, filters, visitor.now)
     return urlencode(view_query(filters, table_view(params)))
 
 

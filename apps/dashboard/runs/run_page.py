@@ -40,6 +40,7 @@ from apps.dashboard.runs.timeline import RunDevice, run_device, timeline
 from apps.energy.selectors import utilization_of_run
 from apps.ingest.archive_files import ArchiveProblem
 from apps.ingest.selectors import run_windows
+from apps.preflight.finding_roots import first_runs
 from apps.preflight.finding_selectors import finding_of_run
 from apps.preflight.models import DuplicateFinding
 from apps.runs.choices import EnergyState
@@ -180,6 +181,7 @@ class RunPage:
     facts: RunFacts
     trackers: list[TrackerPanel]
     finding: DuplicateFinding | None
+    first: Run | None
     artifacts: RunArtifacts
     command: str
     archive_problem: str
@@ -246,7 +248,7 @@ def run_page(
     use = merge_charges(use_by_part, "run")
     whole = use.whole
     utilization = utilization_of_run(lab, run.uuid)
-    facts = run_facts(run, metric)
+    facts, finding = run_facts(run, metric), finding_of_run(run)
     figures = energy_and_emissions(query, whole)
     charge = Charge("run", "This run", "s1", "", "", query, whole)
     return RunPage(
@@ -283,7 +285,8 @@ def run_page(
         else None,
         facts=facts,
         trackers=tracker_panels(run),
-        finding=finding_of_run(run),
+        finding=finding,
+        first=first_runs([finding.original_id]).get(finding.original_id) if finding else None,
         artifacts=run_artifacts(run),
         command=" ".join(str(word) for word in run.command),
         archive_problem=archive_problem,

@@ -26,12 +26,14 @@ from apps.dashboard.figures import (
     estimated,
 )
 from apps.dashboard.formatting import duration
+from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_filters import (
-    FILTERS,
+    MOST_COLUMNS,
     NO_VALUE,
     Clip,
     TableView,
     clip_of,
+    listed_period,
     metric_columns,
     runs_filtered,
     table_view,
@@ -53,9 +55,12 @@ from apps.runs.models import Metric, Run
 PAGE_ROWS = 50
 MOST_SUMMED = 5000  # runs that are summed at once; more only on request
 GROUP_ROWS = 10  # of an open group
+MOST_SUGGESTIONS = 100
 SUMMED = frozenset(("duration", ENERGY, "emission", "cost"))  # columns with a value of a group
 UNATTRIBUTED = "~unattributed"
-_NO_FILTERS = ("columns", "clip")  # they select columns and energy, not runs
+# Those of the fold; the frame shows the period.
+_FOLDED = ("text", "project", "state", "host", "intent", "sweep", "params", "mine", "person")
+_MORE = (*_FOLDED[3:], "clip")
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,8 @@ class RunsPage:
     query: str
     any_runs: bool
     energy_of: str
+    period: Period | None
+    column_suggestions: list[str]
 
     @property
     def width(self) -> int:
@@ -238,10 +245,10 @@ def runs_by_id(ids: Iterable[int]) -> list[Run]:
 def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) -> RunsPage:
     """Return a page of runs. The number of queries does not depend on the number of rows."""
     runs, filters = runs_filtered(
-        lab, {name: str(value) for name, value in params.items()}, visibility
+        lab, {name: str(value) for name, value in params.items()}, visibility, now
     )
     view, names = table_view(params), metric_columns(filters["columns"])
-    number, clip = _page_number(params.get("page", "1")), clip_of(lab, filters)
+    number, clip = _page_number(params.get("page", "1")), clip_of(lab, filters, now)
     table = _read_table(
         lab, runs, view, clip, number, now, visibility,
         with_sums=bool(params.get("sums")), with_rows=not params.get("largest"),
@@ -281,8 +288,8 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         choices=[(column, column.name in view.show) for column in TABLE_COLUMNS.values()],
         name_sort=address.sort("name"),
         cells=[] if is_closed else _cell_heads(names, page_runs, address),
-        is_filtered=any(filters[name] for name in FILTERS[3:] if name != "columns"),
-        number_of_filters=sum(bool(filters[name]) for name in FILTERS if name not in _NO_FILTERS),
+        is_filtered=any(filters[name] for name in _MORE),
+        number_of_filters=sum(bool(filters[name]) for name in _FOLDED),
         intents=list(Intent.choices),
         projects=[*lab.projects.values_list("slug", "name"), (UNATTRIBUTED, "Unattributed")],
         states=[(state.value, state.label) for state in RunState],
@@ -293,6 +300,8 @@ def runs_page(*, lab: Lab, params: QueryDict, now: int, visibility: Visibility) 
         csv=f"{reverse('runs-csv')}?{query}",
         query=query,
         energy_of=PERIOD if clip else WHOLE_RUN,
+        period=listed_period(lab, filters, now),
+        column_suggestions=_column_suggestions(names, page_runs),
         any_runs=bool(table.runs) or Run.objects.filter(lab=lab).exists(),
     )
 
@@ -353,6 +362,19 @@ def _cell_heads(
     return [
         (name, address.sort(f"{METRIC_SORT}{name}") if name in metrics else None) for name in names
     ]
+
+
+def _column_suggestions(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    """Return values for the field of columns: the current ones and one metric of the listed runs
+    each. One query.
+    """
+    if not runs or len(names) >= MOST_COLUMNS:
+        return []
+    metrics = (
+        Metric.objects.filter(run__in=runs).exclude(name__in=names).exclude(name__contains=",")
+    )
+    offered = metrics.order_by("name").values_list("name", flat=True).distinct()
+    return [", ".join((*names, name)) for name in offered[:MOST_SUGGESTIONS]]
 
 
 def _sums(lab: Lab, sums: TableSums, units: Units) -> Sums:

@@ -19,6 +19,11 @@ from apps.core.units import MJ_PER_KWH, UG_PER_KG
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
+from apps.dashboard.frame.optional_period import (
+    days_redirect,
+    is_days_form,
+    optional_period_menu,
+)
 from apps.dashboard.runs.comparison_page import compare_page, compare_rows, runs_from_uuids
 from apps.dashboard.runs.run_filters import (
     Clip,
@@ -52,12 +57,15 @@ def runs(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         messages.success(request, forms.submitted.message)
         query = forms.submitted.cleaned_data.get("query") or ALL_RUNS
         return HttpResponseRedirect(f"{reverse('runs')}?{query}")
+    if is_days_form(request):
+        return days_redirect(request)
     visibility = visibility_for(visitor.lab, visitor.user)
     runs_list = runs_page(
         lab=visitor.lab, params=request.GET, now=visitor.now, visibility=visibility
     )
     context = {
         "page": runs_list,
+        "menu": optional_period_menu(request, runs_list.period, visitor.now),
         "saved": saved_views(visitor, runs_list.query),
         "form": forms.submitted,
         "all_runs": ALL_RUNS,
@@ -101,9 +109,9 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     hours beside it.
     """
     visibility = visibility_for(visitor.lab, visitor.user)
-    filtered_runs, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility)
+    filtered_runs, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility, visitor.now)
     columns = metric_columns(filters["columns"])
-    clip = clip_of(visitor.lab, filters)
+    clip = clip_of(visitor.lab, filters, visitor.now)
 
     query = replace(
         table_query(table_view(request.GET), clip, visitor.now, visibility),
