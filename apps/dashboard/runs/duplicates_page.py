@@ -218,7 +218,7 @@ def duplicates_page(
         total=limited_total(lab, run_uuids(page_facts), spans, units),
         uncounted=count_uncounted(run_uuids(page_facts), states),
         filters=filters,
-        number_of_filters=len(active_filters.keys() - {"sort", "family"}),
+        number_of_filters=len(active_filters.keys() - {"sort", "family", "period", "from", "to"}),
         sort=sort,
         sorts=[(SORTS[0], "Newest"), (SORTS[1], "Energy")],
         counts=counts(lab),
