@@ -67,7 +67,7 @@ class Command(MinimalCommand):
             raise CommandError(f"{error.message} {error.hint}".strip()) from error
         self.stdout.write(
             f"{result.lab.name} is set up, with {result.user.get_username()} as its admin and the "
-            "project demo."
+            "project demo. To sign in with a browser, restart `make run`: it prints a sign-in link."
         )
         if result.note:
             self.stdout.write(result.note)
