@@ -104,7 +104,10 @@ class LabForm(PageForm):
         label="Visibility of personal energy",
         choices=PersonView.choices,
         widget=forms.RadioSelect,
-        help_text="The People page shows this rule to all members.",
+        help_text=(
+            "Everyone always sees their own. Only the person themselves: not even PIs and admins "
+            "see it. The People page shows this rule to all members."
+        ),
         error_messages={
             "required": "Choose one of the list.",
             "invalid_choice": "“%(value)s” is not one of the list.",
