@@ -153,8 +153,41 @@ class Period:
         return self.to_hour == midnight_hour(after, self.zone)
 
     @property
+    def is_running(self) -> bool:
+        """Return whether the last hour of the period, or more of it, is not over."""
+        return 0 <= self.current_hour < self.to_hour
+
+    def measured_part(self, now: int) -> "Period":
+        """Return the part until the hour that contains ``now`` (µs). A calendar unit stays one; a
+        period of the future is returned unchanged.
+        """
+        end_hour = now // US_PER_HOUR + 1
+        if not self.from_hour < end_hour < self.to_hour:
+            return self
+        preset = PRESET_OF_UNIT.get(self.unit, "")
+        return Period(self.from_hour, end_hour, self.zone, preset, end_hour - 1)
+
+    @property
     def label(self) -> str:
-        """Return the days as text: '1 Oct – 20 Nov 2026', 'October 2026', 'Q4 2026', '2026'."""
+        """Return the period as text: '1 Oct – 20 Nov 2026', 'October 2026', 'Q4 2026', '2026'; with
+        times if it does not consist of days, and 'so far' if it ends in the future.
+        """
+        if not self.preset and not self.is_in_days:
+            return self._label_of_hours
+        is_future = 0 <= self.current_hour < self.to_hour - 1
+        return f"{self.label_of_days} so far" if is_future else self.label_of_days
+
+    @property
+    def _label_of_hours(self) -> str:
+        start, end = local(self.from_hour, self.zone), local(self.to_hour, self.zone)
+        if self.first_day == self.last_day:
+            return f"{day_text(start.date(), year=True)}, {start:%H:%M}–{end:%H:%M}"
+        first = day_text(start.date(), year=start.year != end.year)
+        return f"{first} {start:%H:%M} – {day_text(end.date(), year=True)} {end:%H:%M}"
+
+    @property
+    def label_of_days(self) -> str:
+        """Return the days that the period touches as text."""
         first, last = self.first_day, self.last_day
         if self.is_whole_unit and self.unit != "day":
             quarter = f"Q{(first.month + 2) // 3} {first.year}"

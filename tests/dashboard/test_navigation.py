@@ -108,6 +108,12 @@ def test_a_silent_node_is_counted(owner: Client, lab: SmallLab) -> None:
     assert 'data-count="1"' in text_of(owner.get("/people/"))
 
 
+def test_a_period_is_kept_but_for_the_list_of_what_waits(owner: Client) -> None:
+    links = links_of(owner, "/?period=quarter")
+    assert "/runs/?period=quarter" in links
+    assert "/runs/duplicates/" in links
+
+
 def test_a_viewer_is_not_offered_the_audit_log(viewer: Client) -> None:
     assert "/audit/" not in links_of(viewer, "/tokens/")
 

@@ -3,10 +3,12 @@
 import csv
 import io
 import re
+from datetime import UTC, datetime
 from html import unescape
 from uuid import uuid4
 
 import pytest
+import time_machine
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
@@ -222,8 +224,28 @@ def test_without_a_comparison_the_reason_is_stated(changed: SmallLab, owner: Cli
         assert "data-no-comparison" in page
         assert "data-key" not in page
     lines = list(csv.DictReader(io.StringIO(text_of(owner.get(f"{CSV}&compare=year")))))
-    assert {line["difference_energy_mj"] for line in lines} == {""}
+    assert lines
+    for line in lines:
+        assert line["difference_energy_mj"] == line["earlier_energy_mj"] == "", "unknown, not zero"
+        assert line["earlier_without_factor_mj"] == ""
+        assert line["not_comparable"]
     assert owner.get(f"{PAGE}&compare=century").status_code == 400
+
+
+def test_of_a_period_that_is_not_over_its_part_until_now_is_compared(
+    changed: SmallLab, owner: Client
+) -> None:
+    now = (T0 + (DAY + 12) * HOUR_US + 30 * MINUTE) / 1e6
+    with time_machine.travel(now, tick=False):
+        for query in (f"from={SECOND}&to=2026-11-09T08:00Z", "from=2026-11-03&to=2026-11-04"):
+            lines = list(
+                csv.DictReader(io.StringIO(text_of(owner.get(f"/overview/change.csv?{query}"))))
+            )
+            earlier = {(line["earlier_from_utc"], line["earlier_to_utc"]) for line in lines}
+            ((start, end),) = earlier
+            hours = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+            begin = datetime.fromisoformat(lines[0]["from_utc"])
+            assert hours == datetime.fromtimestamp(now + 1800, tz=UTC) - begin
 
 
 def test_an_empty_lab_has_nothing_to_compare(lab: SmallLab, owner: Client) -> None:

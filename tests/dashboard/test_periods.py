@@ -124,3 +124,31 @@ def test_a_lab_in_its_first_three_days_opens_on_its_hours() -> None:
     period = parse_period({}, zone=BERLIN, now=NOW, default="24h")
     assert (period.hours, period.preset, period.query) == (24, "24h", "period=24h")
     assert parse_period({"period": "30d"}, zone=BERLIN, now=NOW, default="24h").preset == "30d"
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "label"),
+    [
+        ("2026-11-10", "2026-11-11", "10 Nov 2026"),
+        ("2026-11-10T05:00Z", "2026-11-10T08:00Z", "10 Nov 2026, 06:00–09:00"),
+        ("2026-11-09T23:00Z", "2026-11-12T08:00Z", "10 Nov 00:00 – 12 Nov 2026 09:00"),
+        ("2025-12-31T05:00Z", "2026-01-01T08:00Z", "31 Dec 2025 06:00 – 1 Jan 2026 09:00"),
+        ("2026-11-01", "2026-12-01", "November 2026 so far"),
+        ("2026-11-01", "2026-12-02", "1 Nov – 1 Dec 2026 so far"),
+        ("2026-10-01", "2026-11-01", "October 2026"),
+    ],
+)
+def test_a_label_names_what_the_period_contains(first: str, end: str, label: str) -> None:
+    period = parse_period({"from": first, "to": end}, zone=BERLIN, now=NOW)
+    assert period.label == label
+
+
+def test_the_part_of_a_period_until_now() -> None:
+    month = parse_period({"from": "2026-11-01", "to": "2026-12-01"}, zone=BERLIN, now=NOW)
+    assert month.measured_part(NOW) == parse_period({"period": "month"}, zone=BERLIN, now=NOW)
+    days = parse_period({"from": "2026-11-20", "to": "2026-12-20"}, zone=BERLIN, now=NOW)
+    part = days.measured_part(NOW)
+    assert (part.from_hour, part.to_hour) == (days.from_hour, NOW // 3_600_000_000 + 1)
+    for first, end in (("2026-10-01", "2026-11-01"), ("2027-01-01", "2027-02-01")):
+        other = parse_period({"from": first, "to": end}, zone=BERLIN, now=NOW)
+        assert other.measured_part(NOW) is other

@@ -39,7 +39,8 @@ def citation(
     basis += cost.citation if cost else []
     if pricing.range_text:
         basis.append(f"P5–P95 {pricing.range_text}")
-    words = f"{subject}{filters}, {period.label}: {', '.join(amounts)}" + (
+    running = " (its last hour was not over)" if period.is_running else ""
+    words = f"{subject}{filters}, {period.label}{running}: {', '.join(amounts)}" + (
         f" ({'; '.join(basis)})" if basis else ""
     )
     words += counted_share(pricing)

@@ -3,10 +3,14 @@
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
+from django.db.models import Count, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.module_loading import module_has_submodule
 
+from apps.accounts.models import Lab
 from apps.dashboard import trackers
 from apps.dashboard.decorators import Visitor
 from apps.fleet.selectors import nodes_with_device_problems, silent_nodes
@@ -123,15 +127,28 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
 )
 
 
+# A list of what waits for somebody: its count is not that of a period.
+_OF_ALL_TIMES = ("duplicates",)
+
+
 def _counts(visitor: Visitor, plans_to_decide: Sized) -> dict[str, int]:
-    """Return the number of things that wait for somebody, by section."""
+    """Return the number of things that wait for somebody, by section. One query."""
     found = silent_nodes(visitor.lab, visitor.now) | nodes_with_device_problems(visitor.lab)
     open_findings = DuplicateFinding.objects.filter(lab=visitor.lab, state=FindingState.OPEN)
+    duplicates, nodes = Lab.objects.values_list(_number(open_findings), _number(found)).get(
+        pk=visitor.lab.pk
+    )
     return {
-        "duplicates": open_findings.count(),
+        "duplicates": duplicates,
         "cleanup-plans": len(plans_to_decide),
-        "nodes": found.count(),
+        "nodes": nodes,
     }
+
+
+def _number(rows: QuerySet[Any]) -> Coalesce:
+    """Return the number of rows of one lab as an expression."""
+    counted = rows.order_by().values("lab").annotate(number=Count("pk", distinct=True))
+    return Coalesce(Subquery(counted.values("number")), 0)
 
 
 def current_page(path: str) -> str:
@@ -164,7 +181,7 @@ def navigation(
             [
                 Entry(
                     section.name,
-                    reverse(section.page) + query,
+                    reverse(section.page) + ("" if section.page in _OF_ALL_TIMES else query),
                     section.icon,
                     section.page == current,
                     counts.get(section.page, 0),

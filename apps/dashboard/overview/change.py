@@ -87,8 +87,9 @@ def comparisons_of(
     lab: Lab, period: Period, whole: Figure, times: Sequence[DeviceTime], now: int
 ) -> dict[str, Comparison]:
     """Return the comparison with each earlier period, by keys of COMPARISONS. At most four
-    queries.
+    queries. Of a period that ends in the future, its part until now is compared.
     """
+    period = period.measured_part(now)
     return {
         name: comparison_with(lab, period, earlier, whole, times, now)
         for name in COMPARISONS
@@ -146,7 +147,7 @@ def _name(earlier: Period, period: Period) -> str:
     if earlier.is_in_days:
         return earlier.label
     if period.unit:
-        return f"{earlier.label} until {local(earlier.to_hour, earlier.zone):%H:%M}"
+        return f"{earlier.label_of_days} until {local(earlier.to_hour, earlier.zone):%H:%M}"
     return f"the {_length(earlier.hours)} before"
 
 

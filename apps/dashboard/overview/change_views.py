@@ -39,6 +39,7 @@ _CSV_HEAD = (
     "without_factor_mj",
     "earlier_without_price_mj",
     "without_price_mj",
+    "not_comparable",
 )
 
 
@@ -61,8 +62,8 @@ def change(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def change_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
-    """Download one of the tables, with exact integers. Differences are empty if nothing can be
-    compared.
+    """Download one of the tables, with exact integers. The earlier amounts and differences are
+    empty if nothing can be compared; the last column says why.
     """
     period = requested_period(request, visitor)
     if isinstance(period, HttpResponseRedirect):
@@ -86,7 +87,8 @@ def change_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             before, after = row.pair.before, row.pair.after
             values: list[int | None] = []
             for metric in METRICS:
-                values += [known_value(before, metric), known_value(after, metric)]
+                earlier = None if comparison.reason else known_value(before, metric)
+                values += [earlier, known_value(after, metric)]
                 values.append(None if comparison.reason else row.pair.difference(metric))
             yield (
                 row.subject.name,
@@ -94,10 +96,11 @@ def change_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
                 *spans,
                 visitor.lab.currency,
                 *values,
-                before.without_factor_mj,
+                None if comparison.reason else before.without_factor_mj,
                 after.without_factor_mj,
-                before.without_price_mj,
+                None if comparison.reason else before.without_price_mj,
                 after.without_price_mj,
+                comparison.reason,
             )
 
     return csv_response(f"{visitor.lab.slug}-change-by-{table}", _CSV_HEAD, lines())

@@ -21,6 +21,7 @@ from apps.dashboard.figures import (
 )
 from apps.dashboard.formatting import size
 from apps.dashboard.periods import Period
+from apps.dashboard.runs.duplicate_filters import EVERY_STATE
 
 # Kind: title, text, button, page.
 _KINDS = {
@@ -113,8 +114,10 @@ def savings_of(lab: Lab, query: FigureQuery, whole: Figure, period: Period) -> S
 
 
 def _address(page: str, kind: str, period: Period) -> str:
-    if kind != "failed":
-        return reverse(page) + (f"?{period.query}" if kind == "idle" else "")
+    if kind == "duplicate":
+        return f"{reverse(page)}?state={EVERY_STATE}&{period.query}"
+    if kind == "idle":
+        return f"{reverse(page)}?{period.query}"
     return f"{reverse(page)}?state=failed&{period.query}&clip=1"
 
 
