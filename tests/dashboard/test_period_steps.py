@@ -46,7 +46,7 @@ def preset(name: str) -> Period:
         ("2025-01-01", "2025-12-31", "year", "2025"),
         ("2026-10-25", "2026-10-25", "day", "25 Oct 2026"),
         ("2026-10-02", "2026-10-31", "", "2 Oct – 31 Oct 2026"),
-        ("2026-10-01", "2026-11-30", "", "1 Oct – 30 Nov 2026"),
+        ("2026-10-01", "2026-11-30", "", "1 Oct – 30 Nov 2026 so far"),
     ],
 )
 def test_whole_units_are_recognised(first: str, last: str, unit: str, label: str) -> None:

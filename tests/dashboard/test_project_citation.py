@@ -44,7 +44,7 @@ def test_the_sentence_has_amounts_factor_pue_runs_period_and_version(
     emission = next(value for query, value in shown.items() if "metric=emission_ug&" in query)
     assert f"{emission:,}".replace(",", "\u202f") in citation
     for part in (
-        "Demo, 1 Nov – 10 Nov 2026: ",
+        "Demo, 1 Nov 01:00 – 10 Nov 2026 01:00: ",
         " EUR, 2 runs (location-based, lifecycle basis",
         "Germany 2025, 330 g/kWh, edition 1, ",
         "PUE 1.000",
@@ -64,6 +64,7 @@ def test_the_link_of_a_running_period_names_its_hours(lab: SmallLab, owner: Clie
         page = text_of(owner.get("/projects/demo/?period=month"))
     hours = "from=2026-10-31T23%3A00Z&amp;to=2026-11-03T12%3A00Z"
     assert f'id="address">http://testserver/projects/demo/?{hours}</span>' in page
+    assert "(its last hour was not over)" in citation_on(page)
 
 
 def test_unknown_emissions_and_costs_are_stated(db: None) -> None:
