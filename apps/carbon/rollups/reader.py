@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from django.db import connection
+
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.figure_query import ANY_WASTE, FigureQuery
@@ -99,7 +101,21 @@ WITH b AS (
     return sql, [lab.pk, what.value, lab.basis, lab.time_zone]
 
 
-def use_sql(span: str, first: str) -> str:
+def rows_in_spans_sql(lab: Lab, span: str, table: str, alias: str) -> str:
+    """Return SQL for FROM: the spans ``g`` of table ``span`` with the rows of a table of hours.
+
+    The caller states the same condition in WHERE. PostgreSQL expects many long spans and would
+    read the table of all times; LATERAL with OFFSET reads it by span.
+    """
+    if connection.vendor != "postgresql":
+        return f"{span} g CROSS JOIN {table} {alias}"
+    return (
+        f"{span} g CROSS JOIN LATERAL (SELECT o.* FROM {table} o WHERE o.lab_id = {int(lab.pk)} "
+        f"AND o.hour >= g.from_hour AND o.hour < g.to_hour OFFSET 0) {alias}"
+    )
+
+
+def use_sql(lab: Lab, span: str, first: str) -> str:
     """Return SQL for the use of each ledger entry in the spans ``g`` of table ``span``.
 
     Columns: ``first`` and those of :class:`UseDay`. Parameters: basis, lab.
@@ -113,7 +129,7 @@ def use_sql(span: str, first: str) -> str:
         "COALESCE(pr.currency, '') AS currency, "
         f"{columns}, CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS "
         "without_factor_mj, 1 AS entries "
-        f"FROM {span} g CROSS JOIN energy_ledgerentry e {CHARGED} "
+        f"FROM {rows_in_spans_sql(lab, span, 'energy_ledgerentry', 'e')} {CHARGED} "
         "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour"
     )
 
@@ -207,7 +223,7 @@ def _by_consumer_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[An
     columns = f"{KEYS}, {', '.join(USE_SUMS)}"
     use = (
         f"SELECT b.from_hour, {columns} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
-        f"UNION ALL SELECT from_hour, {columns} FROM ({use_sql('g', 'e.hour AS from_hour')}) y"
+        f"UNION ALL SELECT from_hour, {columns} FROM ({use_sql(lab, 'g', 'e.hour AS from_hour')}) y"
     )
     return spans, use, [*params, query.basis, lab.pk]
 
@@ -221,7 +237,7 @@ def _by_charge_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[Any]
     of_day = f"{columns} FROM b CROSS JOIN carbon_chargeday u WHERE u.day_id = b.id"
     if not query.waste:
         days = [f"SELECT b.from_hour, '' AS waste, {of_day}"]
-        hours = use_sql("g", "e.hour AS from_hour, '' AS waste")
+        hours = use_sql(lab, "g", "e.hour AS from_hour, '' AS waste")
     else:
         days = []
         spans += f", w AS ({wasted_consumers_sql(lab.pk)})"
@@ -229,7 +245,7 @@ def _by_charge_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[Any]
             "CASE c.kind WHEN 'idle' THEN 'idle' ELSE "
             "(SELECT w.waste FROM w WHERE w.id = e.consumer_id) END AS waste"
         )
-        hours = use_sql("g", f"e.hour AS from_hour, {waste}")
+        hours = use_sql(lab, "g", f"e.hour AS from_hour, {waste}")
         hours += " AND (c.kind = 'idle' OR e.consumer_id IN (SELECT id FROM w))"
     if query.waste in {"idle", ANY_WASTE}:
         days.append(f"SELECT b.from_hour, 'idle' AS waste, {of_day} AND {idle_sql('u.kind')}")
@@ -242,7 +258,7 @@ def _by_charge_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[Any]
     return spans, " UNION ALL ".join(days), [*params, query.basis, lab.pk]
 
 
-def cover_sql(span: str, first: str) -> str:
+def cover_sql(lab: Lab, span: str, first: str) -> str:
     """Return SQL for the measured time of devices in each hour ``h`` of the spans of ``span``.
 
     Columns: ``first``, device_id, node_id, covered_us, measured_us, estimated_us. Parameter: lab.
@@ -254,7 +270,7 @@ def cover_sql(span: str, first: str) -> str:
         "SELECT g.*, w.device_id, w.node_id, w.hour, w.covered_us, (SELECT MAX(e.energy_quality) "
         "FROM energy_ledgerentry e WHERE e.device_id = w.device_id AND e.hour = w.hour AND "
         "e.node_id = w.node_id) "
-        f"AS quality FROM {span} g CROSS JOIN energy_devicehour w "
+        f"AS quality FROM {rows_in_spans_sql(lab, span, 'energy_devicehour', 'w')} "
         "WHERE w.lab_id = %s AND w.hour >= g.from_hour AND w.hour < g.to_hour) h"
     )
 
@@ -284,7 +300,11 @@ def cover_source(lab: Lab, from_hour: int, to_hour: int) -> tuple[str, str, list
         "SELECT b.from_hour, u.device_id, u.node_id, u.covered_us, u.measured_us, u.estimated_us "
         "FROM b CROSS JOIN carbon_meterday u WHERE u.day_id = b.id"
     )
-    return spans, f"{rolled} UNION ALL {cover_sql('g', 'h.hour AS from_hour')}", [*params, lab.pk]
+    return (
+        spans,
+        f"{rolled} UNION ALL {cover_sql(lab, 'g', 'h.hour AS from_hour')}",
+        [*params, lab.pk],
+    )
 
 
 def lab_by_stretch(lab: Lab, from_hour: int, to_hour: int) -> Iterator[dict[str, Any]]:
@@ -297,7 +317,8 @@ def lab_by_stretch(lab: Lab, from_hour: int, to_hour: int) -> Iterator[dict[str,
         f"{spans} SELECT x.from_hour, {', '.join(f'SUM(x.{name}) AS {name}' for name in SUMS)} "
         f"FROM (SELECT b.from_hour, {names} FROM b CROSS JOIN carbon_chargeday u WHERE u.day_id = "
         f"b.id UNION ALL SELECT q.from_hour, {names} FROM (SELECT e.hour AS from_hour, "
-        f"{meter_sums()} FROM g CROSS JOIN energy_ledgerentry e {PRICED} WHERE e.lab_id = %s AND "
+        f"{meter_sums()} FROM {rows_in_spans_sql(lab, 'g', 'energy_ledgerentry', 'e')} {PRICED} "
+        "WHERE e.lab_id = %s AND "
         "e.hour >= g.from_hour AND e.hour < g.to_hour GROUP BY e.hour) q) x "
         "GROUP BY x.from_hour HAVING SUM(x.entries) > 0",
         [*params, lab.basis, lab.pk],

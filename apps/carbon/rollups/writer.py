@@ -27,6 +27,7 @@ from apps.carbon.rollups.reader import (
     cover_sql,
     embodied_sql,
     meter_sums,
+    rows_in_spans_sql,
     use_sql,
 )
 from apps.core.clock import now_us
@@ -213,7 +214,7 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
         cursor.execute(
             f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(USE_SUMS)}) "
             f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
-            f"FROM ({use_sql(span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
+            f"FROM ({use_sql(lab, span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
             [lab.basis, lab.pk],
         )
         cursor.execute(
@@ -228,11 +229,11 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             f"INSERT INTO carbon_meterday (day_id, device_id, node_id, {', '.join(columns)}) "
             f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in columns)} "
             "FROM ("
-            f"SELECT x.*, {nothing} FROM ({cover_sql(span, 'h.id AS day_id')}) x UNION ALL "
+            f"SELECT x.*, {nothing} FROM ({cover_sql(lab, span, 'h.id AS day_id')}) x UNION ALL "
             "SELECT q.day_id, q.device_id, q.node_id, 0, 0, 0, "
             f"{', '.join(f'q.{name}' for name in used)} FROM ("
             f"SELECT g.id AS day_id, e.device_id, e.node_id, {meter_sums()} "
-            f"FROM {span} g CROSS JOIN energy_ledgerentry e {PRICED} "
+            f"FROM {rows_in_spans_sql(lab, span, 'energy_ledgerentry', 'e')} {PRICED} "
             "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour "
             "GROUP BY g.id, e.device_id, e.node_id) q) y GROUP BY day_id, device_id, node_id",
             [lab.pk, lab.basis, lab.pk],
