@@ -228,8 +228,8 @@ def read_pages(small: Any) -> None:
     client.force_login(small.owner)
     run = Run.objects.filter(lab=small.lab).order_by("-pk").values_list("uuid", flat=True).first()
     today = datetime.now(UTC)
-    month, year = (f"{today - timedelta(days=days):%Y-%m-%dT00:00Z}" for days in (30, 365))
-    end = f"{today:%Y-%m-%dT00:00Z}"
+    month, year = (f"{today - timedelta(days=days):%Y-%m-%d}" for days in (30, 365))
+    end = f"{today:%Y-%m-%d}"
     addresses = (
         "/", f"/?from={month}&to={end}", f"/?from={year}&to={end}", "/projects/",
         f"/projects/?from={year}&to={end}", "/projects/p1/",
