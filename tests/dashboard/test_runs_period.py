@@ -120,3 +120,11 @@ def test_a_view_keeps_its_preset(lab: SmallLab, owner: Client, runs: None) -> No
 
 def test_a_period_needs_no_further_query(owner: Client, runs: None) -> None:
     assert queries(owner, "/runs/?period=7d") <= queries(owner, "/runs/?sort=-started")
+
+
+@pytest.mark.parametrize("address", ["/runs.csv", "/runs/duplicates.csv"])
+def test_a_download_with_the_days_of_the_form_has_these_days(owner: Client, address: str) -> None:
+    response = owner.get(f"{address}?first_day=2026-11-01&last_day=2026-11-10&state=failed")
+    assert response.status_code == 302
+    assert response["Location"] == f"{address}?state=failed&from=2026-11-01&to=2026-11-10"
+    assert owner.get(f"{address}?first_day=soon&last_day=2026-11-10").status_code == 400

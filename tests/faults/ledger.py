@@ -111,7 +111,7 @@ class LedgerDatabase:
         """Return pending jobs except those that always wait for a later time."""
         return self.rows(
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
-            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.day_over', "
+            "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.hour_over', "
             "'accounts.clear_expired', 'assets.orphan_files', 'core.check_tables', "
             "'core.clear_expired', 'core.statistics', 'ingest.seal') "
             "ORDER BY id"

@@ -99,12 +99,13 @@ def person_page(
     units = column_units([whole])
     names = dict(lab.projects.values_list("slug", "name"))
     rows = []
+    of_period = f"?{period.query}"
     for (key,), part in sorted(figures.items(), key=lambda item: -item[1].energy_mj):
         own = query.replace(consumer=key[1:]) if key.startswith("~") else query.replace(project=key)
         name, href = (
-            (SPECIAL[key][0], reverse("unattributed"))
+            (SPECIAL[key][0], reverse("unattributed") + of_period)
             if key in SPECIAL
-            else (names.get(key, key), reverse("project", args=[key]))
+            else (names.get(key, key), reverse("project", args=[key]) + of_period)
         )
         rows.append(
             ChargeRow(

@@ -82,6 +82,8 @@ def _reason_field(forms: PageForms) -> BoundField:
 @page()
 def duplicates_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the filtered findings. An empty value: see ``energy_state``, or no factor."""
+    if is_days_form(request):
+        return days_redirect(request)
     visibility = visibility_for(visitor.lab, visitor.user)
     findings, _ = filter_findings(visitor.lab, request.GET.dict(), visibility, visitor.now)
 

@@ -108,6 +108,8 @@ def runs_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     ``energy_of`` is ``run`` for the energy of the whole run, or ``period`` for that within the
     hours beside it.
     """
+    if is_days_form(request):
+        return days_redirect(request)
     visibility = visibility_for(visitor.lab, visitor.user)
     filtered_runs, filters = runs_filtered(visitor.lab, request.GET.dict(), visibility, visitor.now)
     columns = metric_columns(filters["columns"])
