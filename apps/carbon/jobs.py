@@ -15,7 +15,7 @@ def apply_factors_job(key: str) -> None:
 
 @job(writer.ROLL_UP)
 def roll_up_job(key: str) -> None:
-    """Roll up the completed days of lab ``key``.
+    """Roll up the completed days of lab ``key``, and hours of its current day.
 
     A job of its own continues after the time limit.
     """

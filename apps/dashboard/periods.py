@@ -154,12 +154,12 @@ class Period:
 
     @property
     def is_running(self) -> bool:
-        """Return whether the last hour of the period, or more of it, is not over."""
-        return 0 <= self.current_hour < self.to_hour
+        """Return whether the period has begun, and its last hour, or more of it, is not over."""
+        return self.from_hour <= self.current_hour < self.to_hour
 
     def measured_part(self, now: int) -> "Period":
-        """Return the part until the hour that contains ``now`` (µs). A calendar unit stays one; a
-        period of the future is returned unchanged.
+        """Return the part until the hour that contains ``now`` (µs). A calendar unit keeps its
+        unit; a period of the future is returned unchanged.
         """
         end_hour = now // US_PER_HOUR + 1
         if not self.from_hour < end_hour < self.to_hour:
@@ -170,12 +170,12 @@ class Period:
     @property
     def label(self) -> str:
         """Return the period as text: '1 Oct – 20 Nov 2026', 'October 2026', 'Q4 2026', '2026'; with
-        times if it does not consist of days, and 'so far' if it ends in the future.
+        times if it does not consist of days, and 'so far' if part of it is in the future.
         """
         if not self.preset and not self.is_in_days:
             return self._label_of_hours
-        is_future = 0 <= self.current_hour < self.to_hour - 1
-        return f"{self.label_of_days} so far" if is_future else self.label_of_days
+        is_partly_future = self.is_running and self.current_hour < self.to_hour - 1
+        return f"{self.label_of_days} so far" if is_partly_future else self.label_of_days
 
     @property
     def _label_of_hours(self) -> str:
@@ -350,14 +350,22 @@ def parse_period(
 
 
 def from_days(first: str, last: str) -> str:
-    """Return ``from=…&to=…`` for a form's first and last day (both included)."""
+    """Return ``from=…&to=…`` for a form's first and last day (both included). Raises
+    InvalidInput.
+    """
     try:
-        after = date.fromisoformat(last) + timedelta(days=1)
-        return urlencode({"from": date.fromisoformat(first).isoformat(), "to": after.isoformat()})
+        start, after = date.fromisoformat(first), date.fromisoformat(last) + timedelta(days=1)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
             "A day is missing or invalid.", field="first_day", hint="Choose a first and a last day."
         ) from error
+    if after <= start:
+        raise InvalidInput(
+            "The last day is before the first.",
+            field="last_day",
+            hint=f"Choose {start.isoformat()} or a later day.",
+        )
+    return urlencode({"from": start.isoformat(), "to": after.isoformat()})
 
 
 def lab_query(lab: Lab, period: Period, metric: str = "energy_mj") -> FigureQuery:

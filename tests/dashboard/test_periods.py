@@ -136,6 +136,7 @@ def test_a_lab_in_its_first_three_days_opens_on_its_hours() -> None:
         ("2026-11-01", "2026-12-01", "November 2026 so far"),
         ("2026-11-01", "2026-12-02", "1 Nov – 1 Dec 2026 so far"),
         ("2026-10-01", "2026-11-01", "October 2026"),
+        ("2027-01-01", "2027-02-01", "January 2027"),
     ],
 )
 def test_a_label_names_what_the_period_contains(first: str, end: str, label: str) -> None:
@@ -152,3 +153,10 @@ def test_the_part_of_a_period_until_now() -> None:
     for first, end in (("2026-10-01", "2026-11-01"), ("2027-01-01", "2027-02-01")):
         other = parse_period({"from": first, "to": end}, zone=BERLIN, now=NOW)
         assert other.measured_part(NOW) is other
+
+
+def test_reversed_days_are_refused_in_the_words_of_the_form() -> None:
+    with pytest.raises(InvalidInput, match="last day is before the first") as refused:
+        from_days("2026-11-10", "2026-11-01")
+    assert refused.value.field == "last_day"
+    assert from_days("2026-11-10", "2026-11-10") == "from=2026-11-10&to=2026-11-11"

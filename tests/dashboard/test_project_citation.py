@@ -1,4 +1,4 @@
-"""Cite or share on the page of a project: the sentence of its figures, and a link that stays."""
+"""Cite or share on the page of a project: the sentence of its figures, and a link to its hours."""
 
 import re
 from datetime import UTC, datetime

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.carbon.figures.energy import Figure, figures_by
+from apps.carbon.figures.energy import Figure, figure, figures_by
 from apps.carbon.figures.figure_query import COST, FigureQuery
 from apps.core.errors import InvalidInput
 from apps.dashboard.coverage import device_times
@@ -146,7 +146,7 @@ def comparison_of(
     lab: Lab, period: Period, comparison: str, now: int
 ) -> tuple[Comparison | None, dict[str, str]]:
     """Return the chosen comparison (None: none), and the reasons against the others."""
-    whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
+    whole = figure(lab, lab_query(lab, period))
     times = device_times(lab, period.from_hour, period.to_hour, now)
     comparisons = comparisons_of(lab, period, whole, times, now)
     return comparisons.get(comparison), not_comparable(comparisons)
