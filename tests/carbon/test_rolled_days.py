@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import defaultdict
 from threading import Event, Thread
 from typing import Any
@@ -169,6 +170,20 @@ def test_an_hour_is_asked_for_ten_minutes_after_its_end(minutes: int, due_minute
         push(small.node, [W("gpu:GPU-1", 5, now - MINUTE, now)], sent_at=now)
     job = Job.objects.get(kind=writer.HOUR_OVER, key=str(small.lab.pk))
     assert job.due_us == T0 + due_minute * MINUTE
+
+
+def test_a_server_that_is_upgraded_sums_hours_at_once() -> None:
+    """An earlier version waited for the end of the day."""
+    small = small_lab()
+    tomorrow_us = now_us() + 20 * US_PER_HOUR
+    Job.objects.create(kind="carbon.day_over", key=str(small.lab.pk), due_us=tomorrow_us)
+    migration = importlib.import_module("apps.carbon.migrations.0007_charge_day")
+    with connection.cursor() as cursor:
+        cursor.execute(migration.HOURLY)
+    job = Job.objects.get(kind=writer.HOUR_OVER)
+    assert job.due_us <= now_us()
+    run_until_idle(worker="test")
+    assert Job.objects.filter(kind=writer.ROLL_UP, key=str(small.lab.pk)).exists()
 
 
 def test_completed_hours_of_today_are_summed_until_the_day_is(small: SmallLab) -> None:

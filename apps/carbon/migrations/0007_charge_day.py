@@ -9,8 +9,8 @@ FILL = (
     f"INSERT INTO carbon_chargeday ({KEYS}, {SUMS}) SELECT {KEYS}, "
     f"{', '.join(f'SUM({name})' for name in SUMS.split(', '))} FROM carbon_useday GROUP BY {KEYS}"
 )
-# Hours are rolled up too: the waiting job has another name.
-HOURLY = "UPDATE core_job SET kind = 'carbon.hour_over' WHERE kind = 'carbon.day_over'"
+# Hours are rolled up too: the job that waits for the end of the day is due at once, by its new name.
+HOURLY = "UPDATE core_job SET kind = 'carbon.hour_over', due_us = 0 WHERE kind = 'carbon.day_over'"
 
 
 class Migration(migrations.Migration):
