@@ -180,7 +180,7 @@ class UseDay(models.Model):
     entries = models.BigIntegerField()
 
     class Meta:
-        indexes = [models.Index(fields=["consumer_id"], name="use_of_consumer")]
+        indexes = [models.Index(fields=["consumer_id", "day"], name="use_of_consumer")]
 
     def __str__(self) -> str:
         return f"{self.day_id}: {self.energy_mj} mJ"
@@ -208,6 +208,29 @@ class ChargeDay(models.Model):
     without_factor_mj = models.BigIntegerField()
     cost_ucurrency = models.BigIntegerField(default=0)
     entries = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.day_id}: {self.energy_mj} mJ"
+
+
+class LabDay(models.Model):
+    """The whole lab on a daily rollup: the sums of :class:`ChargeDay`, without costs, and the time
+    with data of its metered devices, µs.
+    """
+
+    day = models.OneToOneField(
+        RolledDay,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        primary_key=True,
+        related_name="+",
+    )
+    energy_mj = models.BigIntegerField()
+    facility_energy_mj = models.BigIntegerField()
+    emission_ug = models.BigIntegerField()
+    without_factor_mj = models.BigIntegerField()
+    entries = models.BigIntegerField()
+    covered_us = models.BigIntegerField()
 
     def __str__(self) -> str:
         return f"{self.day_id}: {self.energy_mj} mJ"

@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
-from apps.carbon.rollups.reader import cover_source
+from apps.carbon.rollups.reader import METERED, cover_source, covered_by_stretch
 from apps.core.sql import as_int, fetch_rows
 from apps.core.units import US_PER_HOUR
 from apps.fleet.models import Device, Node
 from apps.ingest.sealed_selectors import first_window_us_sql, last_window_us_sql
 
 _STILL_ON_ITS_WAY_US = 120_000_000
-_METERED = "d.kind NOT IN ('host', 'declared', 'meter')"
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def device_times(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Devic
         "FROM fleet_device d JOIN fleet_node n ON n.id = d.node_id "
         "LEFT JOIN (SELECT device_id, SUM(measured_us) AS measured_us, "
         f"SUM(estimated_us) AS estimated_us FROM ({source}) q GROUP BY device_id"
-        f") t ON t.device_id = d.id WHERE d.lab_id = %s AND {_METERED} ORDER BY d.id",
+        f") t ON t.device_id = d.id WHERE d.lab_id = %s AND {METERED} ORDER BY d.id",
         [*params, lab.pk],
     )
     from_us, to_us = from_hour * US_PER_HOUR, min(to_hour * US_PER_HOUR, now)
@@ -114,7 +113,7 @@ def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     rows = fetch_rows(
         "SELECT h.hour, SUM(h.covered_us) AS covered_us FROM energy_devicehour h "
         "JOIN fleet_device d ON d.id = h.device_id WHERE h.lab_id = %s AND h.hour >= %s AND "
-        f"h.hour < %s AND {_METERED} "
+        f"h.hour < %s AND {METERED} "
         "GROUP BY h.hour",
         [lab.pk, from_hour, to_hour],
     )
@@ -123,12 +122,7 @@ def covered_by_hour(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
 
 def covered_by_day(lab: Lab, from_hour: int, to_hour: int) -> dict[int, int]:
     """Return {first hour: µs} for whole days of the lab, and {hour: µs} for the remaining hours."""
-    before, source, params = cover_source(lab, from_hour, to_hour)
-    rows = fetch_rows(
-        f"{before} SELECT q.from_hour, SUM(q.covered_us) AS covered_us FROM ({source}) q "
-        f"JOIN fleet_device d ON d.id = q.device_id WHERE {_METERED} GROUP BY q.from_hour",
-        params,
-    )
+    rows = covered_by_stretch(lab, from_hour, to_hour)
     return {row["from_hour"]: as_int(row["covered_us"]) for row in rows}
 
 

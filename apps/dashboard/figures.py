@@ -5,13 +5,12 @@ use this module.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.urls import reverse
-
 from apps.accounts.models import Lab
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure, sum_figures
 from apps.carbon.figures.figure_query import COST, HARDWARE_METRICS, HARDWARE_OF, FigureQuery
 from apps.catalog.models import EmbodiedFigure
+from apps.dashboard.addresses import address
 from apps.dashboard.formatting import (
     KG,
     Unit,
@@ -49,7 +48,7 @@ class Quantity:
 
     @property
     def href(self) -> str:
-        return f"{reverse('explain')}?{self.data}"
+        return f"{address('explain')}?{self.data}"
 
     @property
     def title(self) -> str:
@@ -272,4 +271,4 @@ class EmbodiedQuantity:
 
     @property
     def href(self) -> str:
-        return f"{reverse('catalog-model', args=[self.figure.model_id])}#figure-{self.figure.pk}"
+        return f"{address('catalog-model', self.figure.model_id)}#figure-{self.figure.pk}"

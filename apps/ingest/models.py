@@ -24,9 +24,10 @@ class Consumer(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE)
     key = models.CharField(max_length=256)
     kind = models.CharField(max_length=16)
-    run_uuid = models.UUIDField(null=True, blank=True, db_index=True)
+    run_uuid = models.UUIDField(null=True, blank=True)
 
     class Meta:
+        indexes = [models.Index(fields=["run_uuid", "lab"], name="consumer_of_run")]
         constraints = [
             models.UniqueConstraint(fields=["lab", "key"], name="consumer_key_once_per_lab")
         ]

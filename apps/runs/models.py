@@ -97,7 +97,9 @@ class Run(models.Model):
                 condition=models.Q(state__in=("running", "lost")),
             ),
             models.Index(
-                fields=["lab"], name="run_that_failed", condition=models.Q(state="failed")
+                fields=["lab", "uuid"],
+                name="run_that_failed",
+                condition=models.Q(state="failed"),
             ),
         ]
 

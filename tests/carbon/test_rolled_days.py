@@ -27,7 +27,15 @@ from apps.carbon.figures.energy import (
     figures_of_lab,
 )
 from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.models import ChargeDay, EmbodiedDay, MeterDay, RolledDay, StaleSpan, UseDay
+from apps.carbon.models import (
+    ChargeDay,
+    EmbodiedDay,
+    LabDay,
+    MeterDay,
+    RolledDay,
+    StaleSpan,
+    UseDay,
+)
 from apps.carbon.rollups import reader, writer
 from apps.carbon.services import apply_factors, declare_factor
 from apps.core.clock import now_us
@@ -266,7 +274,7 @@ def test_device_time_by_day_is_device_time_by_hour(small: SmallLab) -> None:
 def test_days_that_are_dropped_come_back_the_same(small: SmallLab) -> None:
     bought(small, kg=1, years=1, at_us=H0 * US_PER_HOUR, now=NOW)
     rolled(small, (3, 1_000), (4, 1), (30, 2_000))
-    tables = (UseDay, ChargeDay, MeterDay, EmbodiedDay)
+    tables = (UseDay, ChargeDay, LabDay, MeterDay, EmbodiedDay)
 
     def rows() -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

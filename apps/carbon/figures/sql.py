@@ -69,9 +69,10 @@ def idle_sql(kind: str) -> str:
 
 def wasted_consumers_sql(lab_id: int) -> str:
     """Return SQL for (id, waste) of the consumers of failed runs and duplicates. Few runs are."""
-    joined = (
-        "FROM runs_run r JOIN ingest_consumer k ON k.lab_id = r.lab_id AND k.run_uuid = r.uuid "
-        f"WHERE r.lab_id = {int(lab_id)}"
+    joined = (  # SQLite keeps the order of a CROSS JOIN
+        "FROM runs_run r CROSS JOIN ingest_consumer k WHERE k.run_uuid = r.uuid "
+        # With the plus SQLite reads failed runs by their own index, not all runs of the lab.
+        f"AND k.lab_id = r.lab_id AND +r.lab_id = {int(lab_id)}"
     )
     return (
         f"SELECT k.id, 'duplicate' AS waste {joined} AND r.id IN ({_DUPLICATES}) UNION ALL "

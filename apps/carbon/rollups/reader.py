@@ -61,6 +61,7 @@ _SUBJECTS = {
     "node": "x.node_id = (SELECT id FROM fleet_node WHERE lab_id = {lab} AND uuid = %s)",
     "person": "x.person_id = %s",
 }
+METERED = "d.kind NOT IN ('host', 'declared', 'meter')"  # devices of which windows are expected
 # Groups without nodes and consumers.
 _CHARGE_GROUPS = {
     name: GROUPS[name]
@@ -101,8 +102,9 @@ WITH b AS (
     return sql, [lab.pk, what.value, lab.basis, lab.time_zone]
 
 
-def rows_in_spans_sql(lab: Lab, span: str, table: str, alias: str) -> str:
-    """Return SQL for FROM: the spans ``g`` of table ``span`` with the rows of a table of hours.
+def rows_in_spans_sql(lab: Lab, span: str, table: str, alias: str, node: str = "") -> str:
+    """Return SQL for FROM: the spans ``g`` of table ``span`` with the rows of a table of hours, of
+    all nodes or the one whose id is the SQL ``node``.
 
     The caller states the same condition in WHERE. PostgreSQL expects many long spans and would
     read the table of all times; LATERAL with OFFSET reads it by span.
@@ -111,12 +113,17 @@ def rows_in_spans_sql(lab: Lab, span: str, table: str, alias: str) -> str:
         return f"{span} g CROSS JOIN {table} {alias}"
     return (
         f"{span} g CROSS JOIN LATERAL (SELECT o.* FROM {table} o WHERE o.lab_id = {int(lab.pk)} "
-        f"AND o.hour >= g.from_hour AND o.hour < g.to_hour OFFSET 0) {alias}"
+        f"AND o.hour >= g.from_hour AND o.hour < g.to_hour{_of_node('o', node)} OFFSET 0) {alias}"
     )
 
 
-def use_sql(lab: Lab, span: str, first: str) -> str:
-    """Return SQL for the use of each ledger entry in the spans ``g`` of table ``span``.
+def _of_node(alias: str, node: str) -> str:
+    return f" AND {alias}.node_id = {node}" if node else ""
+
+
+def use_sql(lab: Lab, span: str, first: str, node: str = "") -> str:
+    """Return SQL for the use of each ledger entry in the spans ``g`` of table ``span``, of all
+    nodes or the one whose id is the SQL ``node``.
 
     Columns: ``first`` and those of :class:`UseDay`. Parameters: basis, lab.
     """
@@ -129,8 +136,9 @@ def use_sql(lab: Lab, span: str, first: str) -> str:
         "COALESCE(pr.currency, '') AS currency, "
         f"{columns}, CASE WHEN f.id IS NULL THEN {metrics['energy_mj']} ELSE 0 END AS "
         "without_factor_mj, 1 AS entries "
-        f"FROM {rows_in_spans_sql(lab, span, 'energy_ledgerentry', 'e')} {CHARGED} "
+        f"FROM {rows_in_spans_sql(lab, span, 'energy_ledgerentry', 'e', node)} {CHARGED} "
         "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour"
+        f"{_of_node('e', node)}"
     )
 
 
@@ -221,9 +229,14 @@ def _by_consumer_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[An
     """
     spans, params = spans_sql(lab, RollupKind.USE, query.from_hour, query.to_hour)
     columns = f"{KEYS}, {', '.join(USE_SUMS)}"
+    node = ""
+    if query.subject_kind == "node":  # else SQLite prices the entries of all nodes
+        uuid = uuid_param(query.subject_key)
+        node = f"(SELECT id FROM fleet_node WHERE lab_id = {int(lab.pk)} AND uuid = '{uuid}')"
     use = (
-        f"SELECT b.from_hour, {columns} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id "
-        f"UNION ALL SELECT from_hour, {columns} FROM ({use_sql(lab, 'g', 'e.hour AS from_hour')}) y"
+        f"SELECT b.from_hour, {columns} FROM b CROSS JOIN carbon_useday u WHERE u.day_id = b.id"
+        f"{_of_node('u', node)} UNION ALL SELECT from_hour, {columns} "
+        f"FROM ({use_sql(lab, 'g', 'e.hour AS from_hour', node)}) y"
     )
     return spans, use, [*params, query.basis, lab.pk]
 
@@ -314,14 +327,28 @@ def lab_by_stretch(lab: Lab, from_hour: int, to_hour: int) -> Iterator[dict[str,
     spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
     names = ", ".join(SUMS)
     yield from fetch_rows(
-        f"{spans} SELECT x.from_hour, {', '.join(f'SUM(x.{name}) AS {name}' for name in SUMS)} "
-        f"FROM (SELECT b.from_hour, {names} FROM b CROSS JOIN carbon_chargeday u WHERE u.day_id = "
-        f"b.id UNION ALL SELECT q.from_hour, {names} FROM (SELECT e.hour AS from_hour, "
+        f"{spans} SELECT b.from_hour, {names} FROM b CROSS JOIN carbon_labday u "
+        "WHERE u.day_id = b.id AND u.entries > 0 "
+        f"UNION ALL SELECT q.from_hour, {names} FROM (SELECT e.hour AS from_hour, "
         f"{meter_sums()} FROM {rows_in_spans_sql(lab, 'g', 'energy_ledgerentry', 'e')} {PRICED} "
-        "WHERE e.lab_id = %s AND "
-        "e.hour >= g.from_hour AND e.hour < g.to_hour GROUP BY e.hour) q) x "
-        "GROUP BY x.from_hour HAVING SUM(x.entries) > 0",
+        "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour GROUP BY e.hour) q",
         [*params, lab.basis, lab.pk],
+    )
+
+
+def covered_by_stretch(lab: Lab, from_hour: int, to_hour: int) -> Iterator[dict[str, Any]]:
+    """Yield a row of (from_hour, covered_us) of the metered devices of the lab for each valid day,
+    and for each other hour with data.
+    """
+    spans, params = spans_sql(lab, RollupKind.USE, from_hour, to_hour)
+    yield from fetch_rows(
+        f"{spans} SELECT b.from_hour, u.covered_us FROM b CROSS JOIN carbon_labday u "
+        "WHERE u.day_id = b.id AND u.covered_us > 0 UNION ALL "
+        "SELECT w.hour, SUM(w.covered_us) FROM "
+        f"{rows_in_spans_sql(lab, 'g', 'energy_devicehour', 'w')} "
+        "JOIN fleet_device d ON d.id = w.device_id WHERE w.lab_id = %s AND w.hour >= g.from_hour "
+        f"AND w.hour < g.to_hour AND {METERED} GROUP BY w.hour",
+        [*params, lab.pk],
     )
 
 

@@ -22,6 +22,7 @@ from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups.reader import (
     CHARGE_KEYS,
     KEYS,
+    METERED,
     SUMS,
     USE_SUMS,
     cover_sql,
@@ -237,6 +238,16 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour "
             "GROUP BY g.id, e.device_id, e.node_id) q) y GROUP BY day_id, device_id, node_id",
             [lab.pk, lab.basis, lab.pk],
+        )
+        sums = ", ".join(
+            f"COALESCE((SELECT SUM(u.{name}) FROM carbon_chargeday u WHERE u.day_id = b.id), 0)"
+            for name in SUMS
+        )
+        cursor.execute(
+            f"INSERT INTO carbon_labday (day_id, {', '.join(SUMS)}, covered_us) SELECT b.id, "
+            f"{sums}, COALESCE((SELECT SUM(u.covered_us) FROM carbon_meterday u JOIN fleet_device "
+            f"d ON d.id = u.device_id WHERE u.day_id = b.id AND {METERED}), 0) "
+            f"FROM carbon_rolledday b WHERE b.id IN ({ids})"
         )
     _add_to_run_totals(lab, list(rolled_days.values_list("pk", flat=True)), sign=1)
 

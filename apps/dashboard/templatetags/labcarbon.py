@@ -1,16 +1,17 @@
 """Template tags of the pages. Only ``{% figure %}`` renders quantities."""
 
 from collections.abc import Iterable
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from django import template
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.catalog.packs import Pack, notices
 from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
+from apps.dashboard.addresses import address
 from apps.dashboard.embodied_format import Amount
 from apps.dashboard.figures import EmbodiedQuantity, Projected, Quantity
 from apps.dashboard.formatting import KG, THIN, grouped, share
@@ -35,21 +36,18 @@ def figure(quantity: Quantity | None, unit: bool = True) -> SafeString:
             quantity.title,
             quantity.missing,
         )
-    number = format_html("{}{}", f"≥{THIN}" if quantity.at_least else "", quantity.number)
-    if unit:
-        number = format_html(
-            '{}{}<span class="u">{}</span>',
-            number,
-            THIN if quantity.unit == "%" else "\u00a0",
-            quantity.unit,
-        )
+    gap = THIN if quantity.unit == "%" else "\u00a0"
+    shown_unit = format_html('{}<span class="u">{}</span>', gap, quantity.unit) if unit else ""
     return format_html(
-        '<a class="figure" data-figure="{}" data-value="{}" href="{}" title="{}">{}</a>',
+        '<a class="figure" data-figure="{0}" data-value="{1}" href="{2}?{0}" title="{3}">'
+        "{4}{5}{6}</a>",
         quantity.data,
         quantity.value,
-        quantity.href,
+        address("explain"),
         quantity.title,
-        number,
+        f"≥{THIN}" if quantity.at_least else "",
+        quantity.number,
+        shown_unit,
     )
 
 
@@ -119,7 +117,7 @@ def amount(
             carbon.value,
             carbon.exact,
             number,
-            reverse("explain"),
+            address("explain"),
         )
     else:
         number = format_html(
@@ -178,6 +176,12 @@ def day(context: template.Context, time_us: int | None) -> SafeString:
 def hour_moment(context: template.Context, hour: int) -> SafeString:
     """Return the start of a UTC hour in the lab's zone, with UTC as tooltip."""
     return moment(context, hour * US_PER_HOUR)
+
+
+@register.simple_tag(name="address")
+def address_tag(name: str, *args: Any) -> str:
+    """Return the address of a page. In long tables it is faster than ``{% url %}``."""
+    return address(name, *args)
 
 
 register.filter("grouped", grouped)
