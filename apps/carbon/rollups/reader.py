@@ -266,7 +266,9 @@ def _by_charge_source(lab: Lab, query: FigureQuery) -> tuple[str, str, list[Any]
     if query.waste and query.waste != "idle":
         days.append(
             f"SELECT b.from_hour, w.waste, {columns} FROM w CROSS JOIN carbon_useday u "
-            "CROSS JOIN b WHERE u.consumer_id = w.id AND b.id = u.day_id"
+            "CROSS JOIN b WHERE u.consumer_id = w.id AND b.id = u.day_id "
+            # Bounds for the index: the other days of a run are not read.
+            "AND u.day_id BETWEEN (SELECT MIN(id) FROM b) AND (SELECT MAX(id) FROM b)"
         )
     days.append(f"SELECT from_hour, waste, {columns} FROM ({hours}) y")
     return spans, " UNION ALL ".join(days), [*params, query.basis, lab.pk]
