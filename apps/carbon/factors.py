@@ -1,10 +1,21 @@
 """Reads of emission factors by zone, and figures of energy with other factors."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 from django.db.models import Q
 
 from apps.accounts.models import Lab
+from apps.carbon.factor_files import (
+    COUNTRY,
+    RESOLUTIONS,
+    SUBREGION,
+    AnnualFactor,
+    Difference,
+    FactorTable,
+    LoadedFactor,
+    find_difference,
+)
 from apps.carbon.figures.energy import Figure, figure_of
 from apps.carbon.figures.factor_spans import Span, YearFactor, clipped
 from apps.carbon.models import EmissionFactor
@@ -29,9 +40,33 @@ def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionF
     for factor in usable.order_by("id"):
         factors.setdefault(factor.zone, []).append(factor)
     return {
-        zone: next((factors[code] for code in chain if code in factors), [])
+        zone: most_precise(next((factors[code] for code in chain if code in factors), []))
         for zone, chain in chains.items()
     }
+
+
+def most_precise(factors: Sequence[EmissionFactor]) -> list[EmissionFactor]:
+    """Return the factors of one zone without its annual ones of a country if it has annual ones of
+    a subregion.
+    """
+    if any(factor.resolution == SUBREGION for factor in factors):
+        return [factor for factor in factors if factor.resolution != COUNTRY]
+    return list(factors)
+
+
+def difference_to_loaded(table: FactorTable) -> Difference:
+    """Compare files of annual factors with the current shipped editions."""
+    rows = EmissionFactor.objects.filter(
+        lab__isnull=True, superseded_us__isnull=True, resolution__in=RESOLUTIONS
+    )
+    names = [field.name for field in fields(AnnualFactor)]
+    loaded = [
+        LoadedFactor(
+            AnnualFactor(**{name: getattr(row, name) for name in names}), row.pk, row.edition
+        )
+        for row in rows.order_by("zone", "basis", "year", "resolution")
+    ]
+    return find_difference(table.factors, {old.factor.key: old for old in loaded})
 
 
 def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
