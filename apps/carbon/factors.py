@@ -1,10 +1,21 @@
 """Reads of emission factors by zone, and figures of energy with other factors."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab
+from apps.carbon.factor_files import (
+    COUNTRY,
+    RESOLUTIONS,
+    SUBREGION,
+    AnnualFactor,
+    Difference,
+    FactorTable,
+    LoadedFactor,
+    find_difference,
+)
 from apps.carbon.figures.energy import Figure, figure_of
 from apps.carbon.figures.factor_spans import PeriodFactor, Span, ZoneFactors, clipped
 from apps.carbon.models import EmissionFactor, HourlySeries
@@ -40,11 +51,35 @@ def _of_chain(
     monthly: dict[tuple[int, int], EmissionFactor] = {}
     for zone in chain:
         of_zone = factors.get(zone, ())
-        annual = annual or [factor for factor in of_zone if not factor.month]
+        annual = annual or most_precise([factor for factor in of_zone if not factor.month])
         for factor in of_zone:
             if factor.month:
                 monthly.setdefault((factor.year, factor.month), factor)
     return [*annual, *monthly.values()]
+
+
+def most_precise(factors: Sequence[EmissionFactor]) -> list[EmissionFactor]:
+    """Return the factors of one zone without its annual ones of a country if it has annual ones of
+    a subregion.
+    """
+    if any(factor.resolution == SUBREGION for factor in factors):
+        return [factor for factor in factors if factor.resolution != COUNTRY]
+    return list(factors)
+
+
+def difference_to_loaded(table: FactorTable) -> Difference:
+    """Compare files of annual factors with the current shipped editions."""
+    rows = EmissionFactor.objects.filter(
+        lab__isnull=True, superseded_us__isnull=True, resolution__in=RESOLUTIONS
+    )
+    names = [field.name for field in fields(AnnualFactor)]
+    loaded = [
+        LoadedFactor(
+            AnnualFactor(**{name: getattr(row, name) for name in names}), row.pk, row.edition
+        )
+        for row in rows.order_by("zone", "basis", "year", "resolution")
+    ]
+    return find_difference(table.factors, {old.factor.key: old for old in loaded})
 
 
 def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:

@@ -63,7 +63,7 @@ class Ranked:
         if not self.measured_ms and not self.use.entries:
             return "nothing was measured in this period"
         if self.use.without_factor_mj:
-            return "a part of its energy has no emission factor: its site has no grid zone"
+            return "a part of its energy has no emission factor on the lab's basis"
         if self.charged_ug is None:
             return "embodied carbon unknown"
         return ""

@@ -1,8 +1,8 @@
 """Writes of carbon: load editions of factors, and derive the applied factors."""
 
-import csv
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,7 +11,16 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.edition_changes import find_repricing, month_figures, months_of, record_repricing
-from apps.carbon.factors import first_hour_of, zone_factors
+from apps.carbon.factor_files import (
+    MAX_G_PER_KWH,
+    AnnualFactor,
+    BadRow,
+    BadRows,
+    Difference,
+    FactorTable,
+    parse_files,
+)
+from apps.carbon.factors import difference_to_loaded, first_hour_of, zone_factors
 from apps.carbon.figures.factor_spans import Span, spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups.writer import mark_stale
@@ -23,62 +32,58 @@ from apps.core.units import END_HOUR, UG_PER_G
 from apps.fleet.selectors import price_histories, site_facts_of, unlisted_zones
 
 DATA = Path(__file__).parent / "data"
-HOUR_BOUNDS_G = (Decimal(0), Decimal(1500))
-
-
-def _ug(grams: str) -> int | None:
-    return int(Decimal(grams) * UG_PER_G) if grams else None
 
 
 def _bounded(ug_per_kwh: int, where: str) -> int:
     """Refuse a factor outside the range of grids (a factor of 0 is no factor)."""
-    if not HOUR_BOUNDS_G[0] < Decimal(ug_per_kwh) / UG_PER_G <= HOUR_BOUNDS_G[1]:
+    if not 0 < ug_per_kwh <= MAX_G_PER_KWH * UG_PER_G:
         raise InvalidInput(
             f"{Decimal(ug_per_kwh) / UG_PER_G} g/kWh is not a possible grid factor ({where}).",
             field="g_per_kwh",
-            hint="Enter a grid factor above 0 and up to 1500 g CO2e per kWh.",
+            hint=f"Enter a grid factor above 0 and up to {MAX_G_PER_KWH} g CO2e per kWh.",
         )
     return ug_per_kwh
 
 
-@transaction.atomic
-def load_factors(*, now: int, path: Path = DATA / "annual_lifecycle.csv") -> int:
-    """Load the shipped annual factors. Return the number of new editions. Idempotent.
+def shipped_files() -> list[Path]:
+    """Return the files of annual factors that are shipped."""
+    return sorted(DATA.glob("annual_*.csv"))
 
-    A changed factor becomes a new edition and supersedes the old one.
+
+def read_factors(paths: Sequence[Path]) -> FactorTable:
+    """Read files of annual factors. Raises BadRows with all rows that cannot be loaded."""
+    files: list[tuple[str, list[str]]] = []
+    unreadable: list[BadRow] = []
+    for path in paths:
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                files.append((path.name, list(file)))
+        except OSError as error:
+            unreadable.append(BadRow(path.name, 0, f"cannot be read ({error.strerror})"))
+        except UnicodeDecodeError:
+            unreadable.append(BadRow(path.name, 0, "is not text in UTF-8"))
+    table = parse_files(files)
+    if unreadable or table.bad_rows:
+        raise BadRows([*unreadable, *table.bad_rows])
+    return table
+
+
+@transaction.atomic
+def load_factors(*, now: int, path: Path | None = None) -> int:
+    """Load a file of annual factors, None: all shipped ones. Return the number of new editions.
+
+    Idempotent. A changed factor becomes a new edition and supersedes the old one.
     """
-    current = {
-        (factor.zone, factor.basis, factor.resolution, factor.year): factor
-        for factor in EmissionFactor.objects.filter(lab__isnull=True, superseded_us__isnull=True)
-    }
-    written: list[EmissionFactor] = []
-    superseded: list[int] = []
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            ug = _ug(row["g_per_kwh"])
-            if not ug:  # a factor of 0 loads as "no factor"
-                continue
-            key = (row["zone"], row["basis"], row["resolution"], int(row["year"]))
-            old = current.get(key)
-            fresh = EmissionFactor(
-                zone=row["zone"],
-                zone_name=row["zone_name"],
-                basis=row["basis"],
-                resolution=row["resolution"],
-                year=int(row["year"]),
-                edition=old.edition + 1 if old else 1,
-                ug_per_kwh=_bounded(ug, f"{path.name}: {row['zone']} {row['year']}"),
-                low_ug_per_kwh=_ug(row["low_g_per_kwh"]),
-                high_ug_per_kwh=_ug(row["high_g_per_kwh"]),
-                source=row["source"],
-                licence=row["licence"],
-                loaded_us=now,
-            )
-            if old and _same(old, fresh):
-                continue
-            if old:
-                superseded.append(old.pk)
-            written.append(fresh)
+    table = read_factors(shipped_files() if path is None else [path])
+    return write_difference(difference_to_loaded(table), now=now)
+
+
+@transaction.atomic
+def write_difference(difference: Difference, *, now: int) -> int:
+    """Write the new editions of a difference. Return their number."""
+    written = [_edition(factor, 1, now) for factor in difference.new]
+    written += [_edition(factor, old.edition + 1, now) for old, factor in difference.changed]
+    superseded = [old.factor_id for old, _ in difference.changed]
     EmissionFactor.objects.filter(pk__in=superseded).update(superseded_us=now)
     EmissionFactor.objects.bulk_create(written, batch_size=500)
     labs = Lab.objects.all()
@@ -89,9 +94,8 @@ def load_factors(*, now: int, path: Path = DATA / "annual_lifecycle.csv") -> int
     return len(written)
 
 
-def _same(a: EmissionFactor, b: EmissionFactor) -> bool:
-    parts = ("ug_per_kwh", "low_ug_per_kwh", "high_ug_per_kwh", "source", "licence", "zone_name")
-    return all(getattr(a, part) == getattr(b, part) for part in parts)
+def _edition(factor: AnnualFactor, edition: int, now: int) -> EmissionFactor:
+    return EmissionFactor(**asdict(factor), edition=edition, loaded_us=now)
 
 
 @transaction.atomic

@@ -5,6 +5,7 @@ use this module.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.energy import Figure, sum_figures
@@ -23,6 +24,7 @@ from apps.dashboard.formatting import (
 )
 
 NO_FACTOR = "no factor: choose a zone"
+NO_DIRECT_FACTOR = "no direct factor"  # few zones have one
 NO_HARDWARE = "unknown: no figure for this hardware"
 NO_PRICE = "no price: record that of the site"
 NO_PUE = "PUE unknown: place the node at a site"
@@ -80,7 +82,7 @@ def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Qu
     unit = unit or unit_for(query.metric, [value], currency=query.currency)
     missing = ""
     if query.metric == "emission_ug" and figure.without_factor_mj and not value:
-        missing = NO_FACTOR
+        missing = no_factor(query)
     elif query.metric == "facility_energy_mj" and figure.energy_mj and not value:
         missing = NO_PUE
     elif query.metric == COST and figure.energy_mj and not _is_priced(query, figure):
@@ -95,6 +97,11 @@ def quantity(query: FigureQuery, figure: Figure, unit: Unit | None = None) -> Qu
         missing=missing,
         at_least=bool(lacking_mj.get(query.metric)) and not missing,
     )
+
+
+def no_factor(query: FigureQuery) -> str:
+    """Return the text for emissions of energy without a factor on the basis of the query."""
+    return NO_DIRECT_FACTOR if query.basis == Basis.DIRECT else NO_FACTOR
 
 
 def _is_priced(query: FigureQuery, figure: Figure) -> bool:
@@ -126,7 +133,7 @@ def carbon_quantity(combined: CombinedFigure, unit: Unit | None = None) -> Quant
     ):
         missing = NO_HARDWARE
     elif not value and combined.without_factor_mj:
-        missing = NO_FACTOR
+        missing = no_factor(query)
     return Quantity(
         query=query,
         value=value,

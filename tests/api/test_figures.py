@@ -8,9 +8,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.accounts.models import Lab
 from apps.core.jobs import run_until_idle
 from apps.core.units import emission_ug
-from apps.fleet.services import set_price
+from apps.fleet.services import correct_zone, set_price
 from tests.api.conftest import Labs
 from tests.api.test_runs import FACTS, RUN
 from tests.builders import MINUTE, T0, W, push
@@ -63,6 +64,28 @@ def test_it_works(filled: Labs, subject: str, value: int) -> None:
     explained = filled.viewer("GET", _path("explain", subject=subject)).json()
     assert explained["value"] == value == sum(entry["energy_mj"] for entry in explained["ledger"])
     assert told["explain"].endswith(f"/explain/?{told['query']}")
+
+
+@pytest.mark.parametrize(
+    ("zone", "ug_per_kwh"),
+    [("US-EGRID-CAMX", 195_040_000), ("AU-NSW", 640_000_000), ("JP", None)],
+)
+def test_the_direct_basis_has_direct_factors_or_none(
+    filled: Labs, zone: str, ug_per_kwh: int | None
+) -> None:
+    ours = filled.ours
+    Lab.objects.filter(pk=ours.lab.pk).update(basis="direct")
+    correct_zone(site=ours.site, zone=zone, by=ours.owner, now=T0)
+    run_until_idle(worker="test")
+    told = filled.viewer("GET", _path("explain", metric="emission_ug")).json()
+    assert {entry["factor_ug_per_kwh"] for entry in told["ledger"]} == {ug_per_kwh}
+    assert told["without_factor_mj"] == (90 * 901 if ug_per_kwh is None else 0)
+    assert told["value"] == sum(
+        emission_ug(entry["energy_mj"], entry["pue_ppm"], ug_per_kwh)
+        for entry in told["ledger"]
+        if ug_per_kwh is not None
+    )
+    assert "basis=direct" in told["query"]
 
 
 def test_emissions_are_the_sum_of_their_entries(filled: Labs) -> None:

@@ -46,7 +46,9 @@ def _table(tmp_path: Path, **changes: str) -> Path:
     with (DATA / path.name).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        row["g_per_kwh"] = changes.get(f"{row['zone']}_{row['year']}", row["g_per_kwh"])
+        grams = changes.get(f"{row['zone']}_{row['year']}")
+        if grams is not None:
+            row |= {"g_per_kwh": grams, "low_g_per_kwh": "", "high_g_per_kwh": ""}
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()

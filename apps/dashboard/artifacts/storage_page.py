@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from apps.accounts.choices import Basis
 from apps.accounts.models import Lab, Project
 from apps.artifacts.choices import Medium
 from apps.artifacts.storage import storage_lots
@@ -28,7 +29,7 @@ from apps.dashboard.artifacts.storage_cost import (
 )
 from apps.dashboard.artifacts.storage_summary import NO_PROJECT
 from apps.dashboard.charts import Chart
-from apps.dashboard.figures import Projected
+from apps.dashboard.figures import NO_DIRECT_FACTOR, Projected
 from apps.dashboard.formatting import (
     Unit,
     factor_value,
@@ -140,12 +141,13 @@ def site_rows(
         sums[key] = sums.get(key, StorageCost()) + storage_cost(lot)
     ordered = sorted(sums, key=lambda key: (-sums[key].bytes, str(key)))
     return [
-        _site_cost(key, sites.get(key), sums[key], factors[key], pues[key], energy, emission)
+        _site_cost(lab, key, sites.get(key), sums[key], factors[key], pues[key], energy, emission)
         for key in ordered
     ]
 
 
 def _site_cost(
+    lab: Lab,
     key: int | str,
     site: Site | None,
     it: StorageCost,
@@ -154,7 +156,7 @@ def _site_cost(
     energy: Unit,
     emission: Unit,
 ) -> SiteCost:
-    missing, missing_href = _missing_data(key, site, factor, pue_ppm)
+    missing, missing_href = _missing_data(lab, key, site, factor, pue_ppm)
     return SiteCost(
         name=site.name if site else str(key),
         href=reverse("site", args=[site.pk]) if site else "",
@@ -170,14 +172,19 @@ def _site_cost(
 
 
 def _missing_data(
-    key: int | str, site: Site | None, factor: EmissionFactor | None, pue_ppm: int | None
+    lab: Lab,
+    key: int | str,
+    site: Site | None,
+    factor: EmissionFactor | None,
+    pue_ppm: int | None,
 ) -> tuple[str, str]:
     if site is None:
         if key == AT_ADDRESS:
             return "grid factor and PUE unknown", ""
         return "choose a site for these nodes", reverse("nodes")
     if factor is None:
-        return "no factor: choose a grid zone", reverse("site", args=[site.pk])
+        text = NO_DIRECT_FACTOR if lab.basis == Basis.DIRECT else "no factor: choose a grid zone"
+        return text, reverse("site", args=[site.pk])
     return ("enter a PUE", reverse("site", args=[site.pk])) if pue_ppm is None else ("", "")
 
 

@@ -198,9 +198,8 @@ def factor_view(
     year_note = ""
     if factor.period and factor.ug_per_kwh is not None and not first <= factor.year <= last:
         years_text = str(first) if first == last else f"{first}–{last}"
-        year_note = (
-            f"No factor for {years_text} is published yet. The factor of {factor.year} is used."
-        )
+        state = "published yet" if factor.year < first else "available"
+        year_note = f"No factor for {years_text} is {state}. The factor of {factor.year} is used."
     below = sorted(
         zone for zone in zones if zone != factor.zone and factor.zone in zone_chain(zone)
     )
