@@ -7,9 +7,12 @@ from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.choices import RollupKind, UseKind
+from apps.carbon.providers.models import GridProvider
 from apps.fleet.models import Node, SitePrice
 from apps.ingest.choices import EnergyQuality
 from apps.runs.models import Run
+
+__all__ = ["GridProvider"]  # other models are defined here
 
 
 class EmissionFactor(models.Model):

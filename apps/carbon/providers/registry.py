@@ -15,7 +15,7 @@ LIFECYCLE, DIRECT = "lifecycle", "direct"
 class WebApi:
     """How the hours of a provider are requested.
 
-    - ``max_days``: most days of a request.
+    - ``max_days``: most days of a request, at least 2.
     - ``range_path``, ``recent_path``: path and query of a range, and of the last 24 hours for plans
       without ranges.
     - ``headers``: of a request with a token. ``error_text``: the message in an error response.
