@@ -3,6 +3,19 @@
 from django.db import models
 
 
+class Resolution(models.TextChoices):
+    """Time and area for which a factor was made, the most precise first. ``declared``: stated with
+    an activity, for it alone.
+    """
+
+    HOURLY_ACTUAL = "hourly_actual", "hourly, measured"
+    HOURLY_ESTIMATED = "hourly_estimated", "hourly, estimated"
+    MONTHLY = "monthly", "monthly"
+    ANNUAL_SUBREGION = "annual_subregion", "annual, part of a country"
+    ANNUAL_COUNTRY = "annual_country", "annual, country"
+    DECLARED = "declared", "declared"
+
+
 class RollupKind(models.TextChoices):
     """Kind of a daily rollup."""
 

@@ -178,8 +178,8 @@ def _text(factors: Mapping[int, EmissionFactor], factor_id: int | None) -> str:
     factor = factors.get(factor_id) if factor_id is not None else None
     if factor is None:
         return ""
-    grams = f"{factor.ug_per_kwh / UG_PER_G:g}"
-    return f"{factor.zone} {factor.year}, edition {factor.edition}: {grams} g/kWh"
+    value = "by hour" if factor.ug_per_kwh is None else f"{factor.ug_per_kwh / UG_PER_G:g} g/kWh"
+    return f"{factor.zone} {factor.period}, edition {factor.edition}: {value}"
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,36 @@
 """Models of carbon: editions of emission factors, applied factors, and daily rollups."""
 
+from calendar import month_name
+
 from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
-from apps.carbon.choices import RollupKind, UseKind
-from apps.carbon.providers.models import GridProvider
+from apps.carbon.choices import Resolution, RollupKind, UseKind
+from apps.carbon.providers.models import GridProvider  # noqa: F401  # so that Django finds it
 from apps.fleet.models import Node, SitePrice
 from apps.ingest.choices import EnergyQuality
 from apps.runs.models import Run
 
-__all__ = ["GridProvider"]  # other models are defined here
-
 
 class EmissionFactor(models.Model):
-    """µg CO2e per kWh of a zone over an interval. Never edited: a new edition supersedes it.
-    ``lab`` null = shipped.
+    """µg CO2e per kWh of a zone over a year or a month. Never edited: a new edition supersedes it.
+
+    ``lab`` null = shipped. ``month`` 0 = the year. ``ug_per_kwh`` null: the factor changes by hour,
+    its values are :class:`HourFactor`.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, null=True, blank=True)
     zone = models.CharField(max_length=80)
     zone_name = models.CharField(max_length=120)
     basis = models.CharField(max_length=16, choices=Basis)
-    resolution = models.CharField(max_length=32)
+    resolution = models.CharField(max_length=32, choices=Resolution)
     year = models.IntegerField()
+    month = models.SmallIntegerField(default=0)
     edition = models.IntegerField()
-    ug_per_kwh = models.BigIntegerField()
+    ug_per_kwh = models.BigIntegerField(null=True, blank=True)
     low_ug_per_kwh = models.BigIntegerField(null=True, blank=True)
     high_ug_per_kwh = models.BigIntegerField(null=True, blank=True)
     source = models.CharField(max_length=400)
@@ -38,14 +41,83 @@ class EmissionFactor(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["zone", "basis", "resolution", "year", "edition"],
+                fields=["zone", "basis", "resolution", "year", "month", "edition"],
+                condition=Q(lab__isnull=True),
                 name="factor_edition_once",
             ),
+            models.UniqueConstraint(
+                fields=["lab", "zone", "basis", "resolution", "year", "month", "edition"],
+                condition=Q(lab__isnull=False),
+                name="factor_edition_of_lab_once",
+            ),
             models.CheckConstraint(condition=Q(ug_per_kwh__gt=0), name="factor_not_zero"),
+            models.CheckConstraint(
+                condition=Q(ug_per_kwh__isnull=False, month=0)
+                | Q(ug_per_kwh__isnull=False, resolution="monthly", month__gte=1, month__lte=12)
+                | Q(ug_per_kwh__isnull=True, resolution__startswith="hourly_", month=0),
+                name="factor_fits_its_resolution",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.zone} {self.year} edition {self.edition}"
+        return f"{self.zone} {self.period} edition {self.edition}"
+
+    @property
+    def period(self) -> str:
+        """Return the year or month for which it was made, '' for a declared factor."""
+        if self.resolution == Resolution.DECLARED:
+            return ""
+        return f"{month_name[self.month]} {self.year}".strip()
+
+    @property
+    def name(self) -> str:
+        """Return the zone and the period: 'Germany 2025'."""
+        return f"{self.zone_name} {self.period}".strip()
+
+
+class HourlySeries(models.Model):
+    """The hourly factors that a lab has of a zone on one basis."""
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="hourly_series")
+    zone = models.CharField(max_length=80)
+    basis = models.CharField(max_length=16, choices=Basis)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "zone", "basis"], name="hourly_series_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.zone} by hour, {self.basis}"
+
+
+class HourFactor(models.Model):
+    """The factor of one UTC hour. Never edited: a later value supersedes it. ``factor`` has its
+    source, licence and resolution.
+    """
+
+    series = models.ForeignKey(
+        HourlySeries, on_delete=models.CASCADE, db_index=False, related_name="hours"
+    )
+    hour = models.BigIntegerField()
+    factor = models.ForeignKey(EmissionFactor, on_delete=models.PROTECT, related_name="hours")
+    ug_per_kwh = models.BigIntegerField()
+    loaded_us = models.BigIntegerField()
+    superseded_us = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["series", "hour"],
+                condition=Q(superseded_us__isnull=True),
+                name="hour_factor_once",
+            ),
+            models.CheckConstraint(condition=Q(ug_per_kwh__gt=0), name="hour_factor_not_zero"),
+        ]
+        indexes = [models.Index(fields=["series", "hour"], name="hour_factor_editions")]
+
+    def __str__(self) -> str:
+        return f"{self.hour}: {self.ug_per_kwh} µg/kWh"
 
 
 class DeclaredRange(models.Model):
@@ -76,8 +148,9 @@ class DeclaredRange(models.Model):
 class AppliedFactor(models.Model):
     """Derived: PUE, factor and electricity price of a node over ``[from_hour, to_hour)``.
 
-    Sources are placements, PUE, editions and prices. ``factor`` null: unknown, so the energy has no
-    emissions. ``price`` null: unknown, so it has no cost.
+    Sources are placements, PUE, editions and prices. The factor of an hour is that of ``hourly`` if
+    it has this hour, else ``factor``. Null: unknown, so the energy has no emissions. ``price``
+    null: unknown, so it has no cost.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="applied_factors")
@@ -86,6 +159,9 @@ class AppliedFactor(models.Model):
     basis = models.CharField(max_length=16, choices=Basis)
     pue_ppm = models.BigIntegerField()
     factor = models.ForeignKey(EmissionFactor, on_delete=models.PROTECT, null=True, blank=True)
+    hourly = models.ForeignKey(
+        HourlySeries, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     price = models.ForeignKey(
         SitePrice, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )

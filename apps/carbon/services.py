@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.edition_changes import find_repricing, month_figures, months_of, record_repricing
-from apps.carbon.factors import first_hour_of, year_factors
+from apps.carbon.factors import first_hour_of, zone_factors
 from apps.carbon.figures.factor_spans import Span, spans_by_node
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups.writer import mark_stale
@@ -136,7 +136,7 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
     Lab.objects.select_for_update().get(pk=lab.pk)
     places = site_facts_of(lab)
     after = spans_by_node(
-        places, year_factors(lab, places), places.placements, END_HOUR, price_histories(lab)
+        places, zone_factors(lab, places), places.placements, END_HOUR, price_histories(lab)
     )
     derived = [
         AppliedFactor(
@@ -147,6 +147,7 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
             pue_ppm=span.pue_ppm,
             factor_id=span.factor_id,
             price_id=span.price_id,
+            hourly_id=span.hourly_id,
         )
         for node_id, spans in after.items()
         for span in spans
@@ -170,7 +171,14 @@ def _stored_spans(lab: Lab, rows: Sequence[AppliedFactor]) -> dict[int, list[Spa
     for row in rows:
         if row.basis == lab.basis:
             spans[row.node_id].append(
-                Span(row.from_hour, row.to_hour, row.pue_ppm, row.factor_id, row.price_id)
+                Span(
+                    row.from_hour,
+                    row.to_hour,
+                    row.pue_ppm,
+                    row.factor_id,
+                    row.price_id,
+                    row.hourly_id,
+                )
             )
     return spans
 
@@ -184,7 +192,11 @@ def _after_pricing(
         histories: dict[int, list[HistoryEntry]] = defaultdict(list)
         for row in rows:
             histories[row.node_id].append(
-                (row.from_hour, row.to_hour, (row.basis, row.pue_ppm, row.factor_id, row.price_id))
+                (
+                    row.from_hour,
+                    row.to_hour,
+                    (row.basis, row.pue_ppm, row.factor_id, row.price_id, row.hourly_id),
+                )
             )
         sides.append(histories)
     spans = {

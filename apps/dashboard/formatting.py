@@ -122,6 +122,11 @@ def duration(us: int) -> str:
     return " ".join(terms) or f"0{THIN}s"
 
 
+def factor_value(ug_per_kwh: int | None) -> str:
+    """Return the value of a factor: '330 g/kWh', or 'by hour' if it has one for each hour."""
+    return "by hour" if ug_per_kwh is None else f"{grams_per_kwh(ug_per_kwh)} g/kWh"
+
+
 def grams_per_kwh(ug_per_kwh: int) -> str:
     """Return a factor in g per kWh as loaded: whole numbers from 100 on, else three digits."""
     return significant(Decimal(ug_per_kwh) / UG_PER_G)

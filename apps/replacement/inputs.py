@@ -9,7 +9,7 @@ from apps.accounts.models import Lab
 from apps.assets.models import Asset
 from apps.carbon.factors import factors_of_zone
 from apps.carbon.figures.energy import applied_factor
-from apps.carbon.figures.factor_spans import YearFactor, factor_for_year
+from apps.carbon.figures.factor_spans import PeriodFactor, factor_for_year
 from apps.carbon.models import EmissionFactor
 from apps.catalog.choices import FigureUnit
 from apps.catalog.models import EmbodiedFigure, HardwareModel
@@ -54,15 +54,12 @@ def grid(lab: Lab, asset: Asset, node: Node | None, hour: int) -> Input | None:
     if factor is None:
         return None
     ug = factor.ug_per_kwh
+    assert ug is not None, "only hours have factors without a value of their own"
     low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
     known = Known(
         ug, min(ug, low) if low is not None else ug, max(ug, high) if high is not None else ug
     )
-    year = "" if factor.resolution == "declared" else f" {factor.year}"
-    source = (
-        f"{factor.zone_name}{year}, {ug / UG_PER_G:.0f} g/kWh, edition {factor.edition}: "
-        f"{factor.source}"
-    )
+    source = f"{factor.name}, {ug / UG_PER_G:.0f} g/kWh, edition {factor.edition}: {factor.source}"
     return Input("ci_ug_per_kwh", known, "lab", source, factor.licence)
 
 
@@ -77,7 +74,7 @@ def _factor(lab: Lab, asset: Asset, node: Node | None, hour: int) -> EmissionFac
     factors = {factor.pk: factor for factor in factors_of_zone(lab, zone)}
     year = datetime.fromtimestamp(hour * 3600, tz=UTC).year
     year_factor = factor_for_year(
-        [YearFactor(factor.pk, factor.year) for factor in factors.values()], year
+        [PeriodFactor(factor.pk, factor.year, factor.month) for factor in factors.values()], year
     )
     return factors[year_factor.factor_id] if year_factor else None
 

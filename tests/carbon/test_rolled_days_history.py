@@ -32,6 +32,7 @@ from apps.carbon.figures.energy import (
 from apps.carbon.figures.figure_query import ANY_WASTE, WASTES, FigureQuery
 from apps.carbon.figures.run_table import run_table
 from apps.carbon.figures.run_table_query import TableQuery
+from apps.carbon.hourly_factors import record_hours
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups import writer
 from apps.core.intervals import day_edges
@@ -88,6 +89,7 @@ steps = st.one_of(
         st.just("price"), st.integers(0, 10**6), st.sampled_from(["EUR", "EUR", "CHF"]), offsets
     ),
     st.tuples(st.just("unprice")),
+    st.tuples(st.just("hourly"), offsets, st.integers(1, 30), st.integers(1, 10**9), st.booleans()),
     st.tuples(st.just("power"), st.sampled_from([None, 60_000])),
     st.tuples(
         st.just("zone"), st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"])
@@ -222,6 +224,18 @@ class History:
                 now=NOW,
             )
         self.lab.refresh_from_db(fields=["currency"])
+
+    def hourly(self, offset: int, number: int, ug_per_kwh: int, is_actual: bool) -> None:
+        record_hours(
+            lab=self.lab,
+            zone="DE",
+            basis=self.lab.basis,
+            is_actual=is_actual,
+            source="a meter of the grid",
+            licence="CC0",
+            hours={H0 + offset + i: ug_per_kwh + i for i in range(number)},
+            now=NOW,
+        )
 
     def unprice(self) -> None:
         last = SitePrice.objects.filter(ACTIVE, site=self.small.site).order_by("-from_hour").first()

@@ -9,7 +9,7 @@ from django.db import connection
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.figures.factor_spans import Span, YearFactor, changes, factor_for_year, spans
+from apps.carbon.figures.factor_spans import PeriodFactor, Span, changes, factor_for_year, spans
 from apps.core.intervals import merge_intervals, split_by_hour
 from apps.core.sql import emission_sql, facility_sql
 from apps.core.units import US_PER_HOUR, emission_ug, facility_mj, kwh_to_mj, largest_remainder
@@ -172,7 +172,7 @@ def test_spans_tile_the_period_and_hold_what_held_in_each_hour(
     from_hour: int, length: int, pues: list[tuple[int, int]], zones: list[tuple[int, list[int]]]
 ) -> None:
     factors = [
-        (at, [YearFactor(at * 10_000 + year, year) for year in years]) for at, years in zones
+        (at, [PeriodFactor(at * 10_000 + year, year) for year in years]) for at, years in zones
     ]
     found = spans(from_hour=from_hour, to_hour=from_hour + length, pues=pues, factors=factors)
     assert found[0].from_hour == from_hour
@@ -251,7 +251,7 @@ def test_a_site_without_a_pue_is_an_error_and_not_a_guess() -> None:
 def test_the_factor_of_a_year_is_the_latest_not_after_it_else_the_earliest(
     years: list[int], year: int
 ) -> None:
-    chosen = factor_for_year([YearFactor(number, number) for number in years], year)
+    chosen = factor_for_year([PeriodFactor(number, number) for number in years], year)
     if not years:
         assert chosen is None
         return

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.factors import priced_with, year_factors
+from apps.carbon.factors import priced_with, zone_factors
 from apps.carbon.figures.energy import entries, figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.models import AppliedFactor, EmissionFactor
@@ -308,7 +308,7 @@ def test_what_would_be_is_what_comes_out() -> None:
                 return
             assert priced(there) == before
             spans = spans_by_node(
-                places, year_factors(lab, places), [node.pk for node in there.nodes], END_HOUR
+                places, zone_factors(lab, places), [node.pk for node in there.nodes], END_HOUR
             )
             told = priced_with(lab, spans, HOUR, HOUR + 500)
             record(there, last)

@@ -14,6 +14,7 @@ from apps.carbon.figures.figure_query import HIDDEN, FigureQuery
 from apps.carbon.figures.scopes import controlled_sql
 from apps.carbon.figures.sql import (
     CHARGED,
+    FACTOR,
     KIND,
     PROJECT,
     charge_sql,
@@ -306,7 +307,8 @@ def _entries(
         "node, n.hostname, "
         "c.key AS consumer, r.uuid AS run, r.name AS run_name, p.slug AS project, "
         "e.energy_quality, e.share_quality, "
-        "e.placement_quality, a.pue_ppm, f.id AS factor_id, f.ug_per_kwh AS factor_ug_per_kwh, "
+        "e.placement_quality, a.pue_ppm, f.id AS factor_id, "
+        f"{FACTOR} AS factor_ug_per_kwh, "
         "pr.id AS price_id, pr.ucurrency_per_kwh AS price_ucurrency_per_kwh, pr.currency, "
         f"{', '.join(f'{sql} AS {name}' for name, sql in metrics_sql().items())} "
         f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
@@ -354,6 +356,7 @@ def earlier_edition(factor: EmissionFactor) -> EmissionFactor | None:
         basis=factor.basis,
         resolution=factor.resolution,
         year=factor.year,
+        month=factor.month,
         edition=factor.edition - 1,
     ).first()
 

@@ -13,7 +13,7 @@ from django.db.models.functions import Cast
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.run_table_query import ALL_HOURS, FIGURE_SORTS, TableQuery
-from apps.carbon.figures.sql import PRICED
+from apps.carbon.figures.sql import FACTOR, PRICED
 from apps.carbon.rollups.reader import SUMS, USE_SUMS, rows_in_spans_sql, spans_sql
 from apps.core.sql import emission_sql, facility_sql, filter_sql, placeholders
 from apps.fleet.choices import CURRENCIES
@@ -262,7 +262,7 @@ def _figures_sql(lab: Lab, query: TableQuery) -> tuple[str, list[Any]]:
     ledger = (
         "SELECT c.run_uuid, COALESCE(pr.currency, '') AS currency, e.energy_mj, "
         f"COALESCE({facility_sql('e.energy_mj', 'a.pue_ppm')}, 0) AS facility_energy_mj, "
-        f"COALESCE({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}, 0) AS emission_ug, "
+        f"COALESCE({emission_sql('e.energy_mj', 'a.pue_ppm', FACTOR)}, 0) AS emission_ug, "
         "CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END AS without_factor_mj, 1 AS entries, "
         f"COALESCE({emission_sql('e.energy_mj', 'a.pue_ppm', 'pr.ucurrency_per_kwh')}, 0) "
         f"AS cost_ucurrency FROM {rows_in_spans_sql(lab, 'g', 'energy_ledgerentry', 'e')} {PRICED} "

@@ -14,7 +14,9 @@ PRICED = """
 JOIN ingest_consumer c ON c.id = e.consumer_id
 LEFT JOIN carbon_appliedfactor a
   ON a.node_id = e.node_id AND a.basis = %s AND a.from_hour <= e.hour AND e.hour < a.to_hour
-LEFT JOIN carbon_emissionfactor f ON f.id = a.factor_id
+LEFT JOIN carbon_hourfactor hf
+  ON hf.series_id = a.hourly_id AND hf.hour = e.hour AND hf.superseded_us IS NULL
+LEFT JOIN carbon_emissionfactor f ON f.id = COALESCE(hf.factor_id, a.factor_id)
 LEFT JOIN fleet_siteprice pr ON pr.id = a.price_id
 """
 # … → the project and person charged, and the project's share of spread idle energy.
@@ -25,6 +27,7 @@ LEFT JOIN attribution_attribution t
 LEFT JOIN energy_idleshare s
   ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
 """
+FACTOR = "COALESCE(hf.ug_per_kwh, f.ug_per_kwh)"  # µg per kWh: of the hour, else of its period
 NOT_CHARGED = ("~idle", "~overhead", "~system", "~unattributed")  # use that no project is charged
 PROJECT = "COALESCE(t.project_id, s.project_id)"
 KIND = (
@@ -93,7 +96,7 @@ def metrics_sql() -> dict[str, str]:
     return {
         "energy_mj": _part("e.energy_mj"),
         "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
-        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", "f.ug_per_kwh")),
+        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", FACTOR)),
         # mJ × PUE × price per kWh: the same product and rounding as emissions
         "cost_ucurrency": _part(emission_sql("e.energy_mj", "a.pue_ppm", "pr.ucurrency_per_kwh")),
     }

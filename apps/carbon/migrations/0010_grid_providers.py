@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0005_lab_is_currency_chosen"),
-        ("carbon", "0008_lab_day"),
+        ("carbon", "0009_hourly_factors"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

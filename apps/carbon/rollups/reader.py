@@ -16,6 +16,7 @@ from apps.carbon.choices import RollupKind
 from apps.carbon.figures.figure_query import ANY_WASTE, FigureQuery
 from apps.carbon.figures.sql import (
     CHARGED,
+    FACTOR,
     KIND,
     PRICED,
     PROJECT,
@@ -296,7 +297,7 @@ def meter_sums() -> str:
     return (
         "SUM(e.energy_mj) AS energy_mj, "
         f"COALESCE(SUM({facility_sql('e.energy_mj', 'a.pue_ppm')}), 0) AS facility_energy_mj, "
-        f"COALESCE(SUM({emission_sql('e.energy_mj', 'a.pue_ppm', 'f.ug_per_kwh')}), 0) AS "
+        f"COALESCE(SUM({emission_sql('e.energy_mj', 'a.pue_ppm', FACTOR)}), 0) AS "
         "emission_ug, "
         "SUM(CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END) AS without_factor_mj, "
         "SUM(CASE WHEN c.kind = 'idle' THEN e.energy_mj ELSE 0 END) AS idle_mj, COUNT(*) AS entries"

@@ -31,9 +31,9 @@ from apps.dashboard.charts import Chart
 from apps.dashboard.figures import Projected
 from apps.dashboard.formatting import (
     Unit,
+    factor_value,
     figure_text,
     format_value,
-    grams_per_kwh,
     pue,
     size,
     size_unit,
@@ -160,10 +160,8 @@ def _site_cost(
         href=reverse("site", args=[site.pk]) if site else "",
         size=size(it.bytes),
         pue=pue(pue_ppm) if pue_ppm is not None else "",
-        factor=f"{grams_per_kwh(factor.ug_per_kwh)} g/kWh" if factor else "",
-        source=f"{factor.zone_name} {factor.year}, edition {factor.edition}: {factor.source}"
-        if factor
-        else "",
+        factor=factor_value(factor.ug_per_kwh) if factor else "",
+        source=f"{factor.name}, edition {factor.edition}: {factor.source}" if factor else "",
         energy=energy_quantity(it, energy),
         emission=emission_quantity(it, emission),
         missing=missing,

@@ -30,7 +30,7 @@ from apps.dashboard.figures import (
     percent_quantity,
     quantity,
 )
-from apps.dashboard.formatting import grams_per_kwh, grouped, pue
+from apps.dashboard.formatting import factor_value, grams_per_kwh, grouped, pue
 from apps.dashboard.periods import Period, hour_of_text
 from apps.fleet.selectors import zones_ever
 from apps.fleet.zones import zone_chain
@@ -182,8 +182,12 @@ def _value_text(row: dict[str, Any], query: FigureQuery) -> str:
     return grouped(value) if is_added else f"{grouped(value)} {row['currency']}"
 
 
-def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> FactorView:
-    """Return a factor as shown, with notes on its range, year, zone and previous edition."""
+def factor_view(
+    factor: EmissionFactor, query: FigureQuery, zones: set[str], mean_ug_per_kwh: int
+) -> FactorView:
+    """Return a factor as shown, with notes on its range, year, zone and previous edition. The value
+    of a factor by hour is its mean over the energy of the figure.
+    """
     low, high = factor.low_ug_per_kwh, factor.high_ug_per_kwh
     wide = (
         f"{grams_per_kwh(low)}–{grams_per_kwh(high)} g/kWh"
@@ -192,7 +196,7 @@ def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> 
     )
     first, last = (_year_of(query.from_hour), _year_of(query.to_hour - 1))
     year_note = ""
-    if factor.resolution != "declared" and not first <= factor.year <= last:
+    if factor.period and factor.ug_per_kwh is not None and not first <= factor.year <= last:
         years_text = str(first) if first == last else f"{first}–{last}"
         year_note = (
             f"No factor for {years_text} is published yet. The factor of {factor.year} is used."
@@ -206,8 +210,9 @@ def factor_view(factor: EmissionFactor, query: FigureQuery, zones: set[str]) -> 
         else ""
     )
     old = earlier_edition(factor) if factor.edition > 1 else None
-    earlier = f"Edition {old.edition}: {grams_per_kwh(old.ug_per_kwh)} g/kWh." if old else ""
-    return FactorView(factor, grams_per_kwh(factor.ug_per_kwh), wide, year_note, zone_note, earlier)
+    earlier = f"Edition {old.edition}: {factor_value(old.ug_per_kwh)}." if old else ""
+    grams = grams_per_kwh(factor.ug_per_kwh or mean_ug_per_kwh)
+    return FactorView(factor, grams, wide, year_note, zone_note, earlier)
 
 
 def _year_of(hour: int) -> int:
@@ -272,7 +277,9 @@ def explain_page(
     hour = hour_view(lab, *selected, visibility) if selected else None
     zones = zones_ever(lab)
     priced = pricing.factors if query.metric == "emission_ug" else []
-    factors = [factor_view(factor, query, zones) for factor in priced]
+    factors = [
+        factor_view(factor, query, zones, pricing.mean_ug_per_kwh(factor)) for factor in priced
+    ]
     cost = cost_view(lab, query, whole) if query.metric == COST else None
     times = [
         time

@@ -10,13 +10,13 @@ from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import DeclaredRange, EmissionFactor
-from apps.core.units import PPM
+from apps.core.units import MJ_PER_KWH, PPM
 from apps.dashboard.figures import total
 from apps.dashboard.formatting import (
     Part,
     Range,
+    factor_value,
     format_value,
-    grams_per_kwh,
     uncertainty,
     unit_for,
 )
@@ -51,6 +51,12 @@ class Pricing:
     def factors(self) -> list[EmissionFactor]:
         """Return the distinct factors, in the order of their energy."""
         return list({part.factor.pk: part.factor for part in self.parts if part.factor}.values())
+
+    def mean_ug_per_kwh(self, factor: EmissionFactor) -> int:
+        """Return the emissions per facility energy of the parts with a factor, 0 without energy."""
+        whole = total(part.figure for part in self.parts if part.factor == factor)
+        mj = whole.facility_energy_mj
+        return whole.emission_ug * MJ_PER_KWH // mj if mj > 0 else 0
 
     @property
     def whole(self) -> Figure:
@@ -88,7 +94,7 @@ def _error(
 def factor_error_ppm(factor: EmissionFactor) -> tuple[int, int]:
     """Return how far the low and high of a factor are from it, in parts per million."""
     ug, low, high = factor.ug_per_kwh, factor.low_ug_per_kwh, factor.high_ug_per_kwh
-    if low is None or high is None:
+    if ug is None or low is None or high is None:
         return FACTOR_ERROR_PPM, FACTOR_ERROR_PPM
     return (ug - low) * PPM // ug, (high - ug) * PPM // ug
 
@@ -158,8 +164,4 @@ def _declared_errors(
 
 def factor_text(factor: EmissionFactor) -> str:
     """Return a factor as text: 'Germany 2025, 330 g/kWh, edition 1'."""
-    year = "" if factor.resolution == "declared" else f" {factor.year}"
-    return (
-        f"{factor.zone_name}{year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, edition "
-        f"{factor.edition}"
-    )
+    return f"{factor.name}, {factor_value(factor.ug_per_kwh)}, edition {factor.edition}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from apps.accounts.models import Lab
-from apps.carbon.factors import first_hour_of, priced_with, year_factors
+from apps.carbon.factors import first_hour_of, priced_with, zone_factors
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.factor_spans import Span, changes, clipped, spans_by_node
 from apps.carbon.figures.figure_query import FigureQuery
@@ -23,10 +23,12 @@ from apps.dashboard.figures import (
     quantity,
     total,
 )
-from apps.dashboard.formatting import grams_per_kwh, pue
+from apps.dashboard.formatting import factor_value, pue
 from apps.fleet.dated_facts import SiteFacts
 from apps.fleet.models import Node
 from apps.fleet.selectors import site_facts_of
+
+Priced = tuple[int, int | None, int | None]  # PUE, factor, hourly series
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def effect_of(*, lab: Lab, after: SiteFacts, now: int) -> Effect:
     the number of rows.
     """
     before = site_facts_of(lab)
-    factors = year_factors(lab, before, after)
+    factors = zone_factors(lab, before, after)
     old = spans_by_node(before, factors, before.placements, END_HOUR)
     new = spans_by_node(after, factors, before.placements, END_HOUR)
     affected = sorted(node_id for node_id in before.placements if old[node_id] != new[node_id])
@@ -139,9 +141,7 @@ def _prices(
     pairs: Iterable[tuple[Sequence[Span], Sequence[Span]]], from_hour: int
 ) -> list[PriceChange]:
     """Return the distinct changes between spans from an hour on. An open change has no end."""
-    hours: dict[tuple[tuple[int, int | None], tuple[int, int | None]], list[tuple[int, int]]] = (
-        defaultdict(list)
-    )
+    hours: dict[tuple[Priced, Priced], list[tuple[int, int]]] = defaultdict(list)
     for old, new in pairs:
         for change in changes(clipped(old, from_hour, END_HOUR), clipped(new, from_hour, END_HOUR)):
             hours[change.before.priced, change.after.priced].append(
@@ -166,13 +166,11 @@ def _prices(
     ]
 
 
-def _pricing_text(priced: tuple[int, int | None], factors: dict[int, EmissionFactor]) -> str:
+def _pricing_text(priced: Priced, factors: dict[int, EmissionFactor]) -> str:
     """Return a factor and a PUE as text: 'Germany 2025, 330 g/kWh, PUE 1.340'."""
-    pue_ppm, factor_id = priced
+    pue_ppm, factor_id, hourly_id = priced
+    by_hour = "" if hourly_id is None else " where no hour has its own"
     if factor_id is None:
-        return f"no factor, PUE {pue(pue_ppm)}"
+        return f"{'no factor' if hourly_id is None else 'factors by hour'}, PUE {pue(pue_ppm)}"
     factor = factors[factor_id]
-    return (
-        f"{factor.zone_name} {factor.year}, {grams_per_kwh(factor.ug_per_kwh)} g/kWh, PUE "
-        f"{pue(pue_ppm)}"
-    )
+    return f"{factor.name}, {factor_value(factor.ug_per_kwh)}{by_hour}, PUE {pue(pue_ppm)}"

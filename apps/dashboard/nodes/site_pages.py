@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from apps.accounts.models import Lab, User
-from apps.carbon.factors import factors_of_zone
+from apps.carbon.factors import latest_annual
 from apps.core.units import US_PER_HOUR, hour_of
-from apps.dashboard.formatting import grams_per_kwh, pue
+from apps.dashboard.formatting import factor_value, pue
 from apps.dashboard.nodes.change_preview import Effect
 from apps.dashboard.setup.services import zone_label
 from apps.fleet.dated_facts import dated_intervals, value_at
@@ -148,8 +148,7 @@ def site_page(
     pues = list(site.pues.filter(ACTIVE).select_related("recorded_by"))
     prices = list(site.prices.filter(ACTIVE).select_related("recorded_by"))
     zone = value_at([(fact.from_hour, fact.zone) for fact in zone_facts], hour) or ""
-    factors = factors_of_zone(lab, zone) if zone else []
-    latest = max(factors, key=lambda factor: factor.year, default=None)
+    latest = latest_annual(lab, zone) if zone else None
     stays = [
         (
             stay,
@@ -160,8 +159,7 @@ def site_page(
     return SitePage(
         site=site,
         zone=zone_label(zone, names.get(zone, zone)) if zone else "",
-        factor=f"{latest.zone_name} {latest.year}: {grams_per_kwh(latest.ug_per_kwh)} g/kWh, "
-        f"{latest.source}"
+        factor=f"{latest.name}: {factor_value(latest.ug_per_kwh)}, {latest.source}"
         if latest
         else "",
         zones=_history(
