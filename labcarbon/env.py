@@ -8,6 +8,7 @@ from email.utils import parseaddr
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from apps.carbon.providers.registry import PROVIDERS
 from apps.core.errors import InvalidInput
 from apps.core.url_allowlist import parse_address, parse_allowlist
 
@@ -149,6 +150,24 @@ def _read_asset_sources() -> list[str]:
     return addresses
 
 
+def _read_grid_providers() -> dict[str, str]:
+    """Return the addresses that replace those of providers of grid intensity, by provider."""
+    addresses = {}
+    for word in _read_list("LABCARBON_GRID_PROVIDERS"):
+        name, _, address = word.partition("=")
+        known = [each for each, provider in PROVIDERS.items() if provider.web is not None]
+        try:
+            if name not in known:
+                raise InvalidInput(f"Known providers: {', '.join(known)}.")
+            addresses[name] = str(parse_address(address))
+        except InvalidInput as error:
+            raise ConfigurationError(
+                f"LABCARBON_GRID_PROVIDERS: {word!r} is invalid. {error.message} Use entries "
+                "such as electricity_maps=https://mirror.example.org, separated by commas."
+            ) from error
+    return addresses
+
+
 def _read_oidc_secret() -> str:
     """Return the client secret from its variable, else from the file in
     LABCARBON_OIDC_CLIENT_SECRET_FILE.
@@ -240,6 +259,8 @@ class Environment:
     data_packs: list[str] | None = None
     tracker_hosts: list[str] = field(default_factory=list)
     asset_sources: list[str] = field(default_factory=list)
+    grid_providers: dict[str, str] = field(default_factory=dict)
+    grid_folder: str = ""
     keep_windows_days: int = 400
     attachments_mb: int = 1000
     wheels_dir: Path = WHEELS_DIR
@@ -322,6 +343,8 @@ def read_environment() -> Environment:
         data_packs=_read_data_packs(),
         tracker_hosts=_read_tracker_hosts(),
         asset_sources=_read_asset_sources(),
+        grid_providers=_read_grid_providers(),
+        grid_folder=os.environ.get("LABCARBON_GRID_FOLDER", "").strip(),
         keep_windows_days=_read_days("LABCARBON_KEEP_WINDOWS_DAYS", 400),
         attachments_mb=_read_megabytes("LABCARBON_ATTACHMENTS_MB", 1000),
         wheels_dir=Path(os.environ.get("LABCARBON_WHEELS") or WHEELS_DIR).expanduser().resolve(),

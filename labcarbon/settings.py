@@ -28,6 +28,9 @@ TRACKER_ALLOWLIST = parse_allowlist(
 )
 # Servers whose hardware lists labs may poll. Nobody in a lab can add one.
 ASSET_SOURCES = tuple(ENVIRONMENT.asset_sources)
+# Addresses instead of the published ones of providers of grid intensity, and their CSV files.
+GRID_PROVIDERS = ENVIRONMENT.grid_providers
+GRID_FOLDER = ENVIRONMENT.grid_folder
 _HOST = urlsplit(SITE_URL).hostname or "127.0.0.1"
 ALLOWED_HOSTS = sorted(
     {

@@ -33,3 +33,11 @@ class UseKind(models.TextChoices):
     IDLE_SHARE = "idle_share", "Idle, charged to projects"
     OVERHEAD = "overhead", "Node overhead"
     SYSTEM = "system", "System processes"
+
+
+class ProviderAct(models.TextChoices):
+    """Audit actions on providers of grid intensity."""
+
+    ADDED = "grid_provider.added", "Grid provider added"
+    CHANGED = "grid_provider.changed", "Grid provider changed"
+    REMOVED = "grid_provider.removed", "Grid provider removed"

@@ -1,10 +1,16 @@
 """Jobs of carbon."""
 
 from apps.accounts.models import Lab
+from apps.carbon.hourly_factors import record_hours
+from apps.carbon.providers.fetch import fetch_provider
+from apps.carbon.providers.models import GridProvider
+from apps.carbon.providers.services import FETCH
 from apps.carbon.rollups import writer
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
 from apps.core.jobs import enqueue, job
+
+FETCH_AGAIN = "carbon.fetch_provider_again"
 
 
 @job("carbon.apply_factors")
@@ -33,3 +39,27 @@ def hour_over_job(key: str) -> None:
     It has its own kind: a job that waits until the next hour would also delay jobs enqueued now.
     """
     enqueue(kind=writer.ROLL_UP, key=key, due_us=now_us() + writer.DELAY_US)
+
+
+@job(FETCH)
+def fetch_provider_job(key: str) -> None:
+    """Fetch the hours of provider ``key`` and schedule the next request. A disabled or removed
+    provider is not requested.
+    """
+    row = (
+        GridProvider.objects.select_related("lab")
+        .filter(pk=int(key), enabled=True, removed_us=None)
+        .first()
+    )
+    if row is None:
+        return
+    fetch_provider(row, record_hours)
+    enqueue(kind=FETCH_AGAIN, key=key, due_us=row.due_us)
+
+
+@job(FETCH_AGAIN)
+def fetch_provider_again_job(key: str) -> None:
+    """Enqueue the next request. A separate kind, so that an immediate request does not wait for the
+    timer.
+    """
+    enqueue(kind=FETCH, key=key)

@@ -21,6 +21,7 @@ from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
+from apps.carbon.providers.models import GridProvider
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
 from apps.catalog.services import add_figure, add_model
@@ -187,6 +188,7 @@ def _register(small: SmallLab, name: str) -> None:
     Asset.objects.filter(pk=asset.pk).update(order_number=name[:100], contact=name[:200])
     attach(asset=asset, file_name=name, content=PDF, by=small.owner, now=now_us())
     _asset_source(small, name)
+    _grid_provider(small, name)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     upload(
@@ -227,6 +229,21 @@ def _asset_source(small: SmallLab, name: str) -> None:
     PolledRow.objects.bulk_create(
         PolledRow(source=source, number=number, cells=cells, **values)
         for number, values in enumerate(kinds, 1)
+    )
+
+
+def _grid_provider(small: SmallLab, name: str) -> None:
+    """Add a provider of grid intensity with hostile text. It is not requested."""
+    GridProvider.objects.create(
+        lab=small.lab,
+        kind="electricity_maps",
+        zone="DE",
+        token="1:x",
+        created_by=small.owner,
+        created_us=T0,
+        problem=name[:400],
+        message=name[:400],
+        failures=1,
     )
 
 

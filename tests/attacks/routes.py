@@ -12,6 +12,7 @@ from apps.accounts.models import Invitation, Token
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
+from apps.carbon.providers.models import GridProvider
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
 from apps.pollers.models import AssetSource
@@ -113,7 +114,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/rules/": ("pk", AttributionRule), "/mlflow/": ("pk", MlflowSource),
     "/plans/": ("uuid", CleanupPlan), "/cleanup/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
-    "/preflight/": ("uuid", Preflight),
+    "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

@@ -79,6 +79,7 @@ SETTINGS = (
     SettingsPage("Idle energy", "idle-policy"),
     *_tracker_pages(),
     SettingsPage("Asset sources", "asset-sources"),
+    SettingsPage("Grid providers", "grid-providers", for_managers=True),
     SettingsPage("Audit log", "audit-log", for_managers=True),
 )
 GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (

@@ -11,6 +11,7 @@ from apps.accounts.choices import Act, TokenKind
 from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.artifacts.choices import AuditAction as ArtifactAct
+from apps.carbon.choices import ProviderAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
@@ -26,7 +27,7 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, TrackerAct)
+    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, ProviderAct, TrackerAct)
     for value, label in kind.choices
 }
 
