@@ -50,7 +50,7 @@ def test_energy_has_the_direct_factor_of_the_closest_zone(
     page = text_of(owner.get(EXPLAIN))
     assert f'data-explain-value="{value}"' in page
     factor = page[page.index("data-factor") : page.index('id="sure"')]
-    assert f"({priced_as}, direct, annual_" in factor
+    assert f"({priced_as}, direct, annual, " in factor
     assert f" {year}," in factor
     assert publisher in factor
     assert "Licence:" in factor
