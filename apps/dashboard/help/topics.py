@@ -11,6 +11,8 @@ TOPICS = {
     "overview-change": "methodology#comparison-of-periods",
     "explain": "methodology",
     "scopes": "scopes",
+    "grid-providers": "factor-providers",
+    "grid-provider": "factor-providers#schedule",
     "projects": "attribution",
     "project": "attribution",
     "unattributed": "attribution#claims",
