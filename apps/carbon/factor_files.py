@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from apps.accounts.choices import Basis
+from apps.carbon.choices import Resolution
 from apps.core.errors import InvalidInput
 from apps.core.units import UG_PER_G
 from apps.fleet.zones import zones
@@ -15,7 +16,7 @@ COLUMNS = (
     "zone", "zone_name", "basis", "resolution", "year", "g_per_kwh", "low_g_per_kwh",
     "high_g_per_kwh", "source", "licence",
 )  # fmt: skip
-SUBREGION, COUNTRY = "annual_subregion", "annual_country"
+SUBREGION, COUNTRY = Resolution.ANNUAL_SUBREGION, Resolution.ANNUAL_COUNTRY
 RESOLUTIONS = (SUBREGION, COUNTRY)  # the most precise first
 MAX_G_PER_KWH = 1500  # the range of grids begins above 0
 _MAX_LENGTHS = {"zone": 80, "zone_name": 120, "source": 400, "licence": 120}

@@ -9,6 +9,7 @@ from django.db.models import Max
 from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.carbon.choices import Resolution, RollupKind
+from apps.carbon.factor_files import MAX_G_PER_KWH
 from apps.carbon.figures.figure_query import iso_hour
 from apps.carbon.models import AppliedFactor, EmissionFactor, HourFactor, HourlySeries
 from apps.carbon.rollups.writer import mark_stale
@@ -17,7 +18,6 @@ from apps.core.jobs import enqueue
 from apps.core.units import UG_PER_G
 from apps.fleet.zones import zones
 
-MAX_UG_PER_KWH = 1500 * UG_PER_G
 _BATCH = 500
 
 
@@ -40,6 +40,8 @@ def record_hours(
     unknown zone or an impossible value; then nothing is recorded.
     """
     _check(zone, basis, hours)
+    if not hours:
+        return 0
     Lab.objects.select_for_update().get(pk=lab.pk)
     series, is_new = HourlySeries.objects.get_or_create(lab=lab, zone=zone, basis=basis)
     current = _current(series, hours)
@@ -92,13 +94,13 @@ def _check(zone: str, basis: str, hours: Mapping[int, int]) -> None:
         raise InvalidInput(
             f"{basis[:40]!r} is not a basis.", field="basis", hint="lifecycle or direct"
         )
-    bad = [hour for hour, ug in sorted(hours.items()) if not 0 < ug <= MAX_UG_PER_KWH]
+    bad = [hour for hour, ug in sorted(hours.items()) if not 0 < ug <= MAX_G_PER_KWH * UG_PER_G]
     if bad:
         raise InvalidInput(
             f"{len(bad)} hours have an impossible factor, the first at {iso_hour(bad[0])}: "
             f"{hours[bad[0]] / UG_PER_G:g} g/kWh.",
             field="g_per_kwh",
-            hint="Enter a grid factor above 0 and up to 1500 g CO2e per kWh.",
+            hint=f"Enter a grid factor above 0 and up to {MAX_G_PER_KWH} g CO2e per kWh.",
         )
 
 

@@ -104,6 +104,13 @@ def test_the_same_values_again_change_nothing(small: SmallLab) -> None:
     assert HourFactor.objects.count() == 2
 
 
+def test_no_hours_leave_no_series_without_hours(small: SmallLab) -> None:
+    assert record(small.lab, {}) == 0
+    assert not small.lab.hourly_series.exists()
+    assert record(small.lab, {1: 200}) == 1
+    assert grams(small)[1] == 200
+
+
 def test_another_source_is_another_edition(small: SmallLab) -> None:
     record(small.lab, {1: 200})
     record(small.lab, {1: 200}, source="T")

@@ -13,10 +13,10 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
 
+from apps.carbon.factor_files import MAX_G_PER_KWH
 from apps.core.intervals import datetime_to_us
 from apps.core.units import UG_PER_G, US_PER_HOUR, US_PER_S
 
-MAX_G_PER_KWH = 1500
 MAX_READINGS = 20_000
 MAX_MESSAGE = 200
 _US_PER_MINUTE = 60 * US_PER_S
