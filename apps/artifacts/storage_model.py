@@ -10,50 +10,10 @@ from statistics import median_low
 from labcarbon_collect.lc1 import manifest_hash, role_hash
 
 from apps.artifacts.choices import Form, Medium
+from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.units import emission_ug
 
-HOURS_PER_YEAR = 8760
-_TB = 10**12
 _PPM = 10**6
-# 1 µWh is 3.6 mJ.
-_MJ_PER_UWH = Fraction(36, 10)
-
-
-@dataclass(frozen=True)
-class MediumPower:
-    """Constant power of a terabyte on a medium, µWh per TB-hour, with its range and source."""
-
-    uwh: int
-    low_uwh: int
-    high_uwh: int
-    source: str
-
-
-_CCF = (
-    "Cloud Carbon Footprint, Methodology (2020), after Cloud Jewels (Etsy) and the 2016 US Data "
-    "Center Energy Usage Report; "
-    "Apache-2.0"
-)
-# An unknown medium has no power: no value is assumed.
-MEDIUM_POWER = {
-    Medium.HDD: MediumPower(650_000, 250_000, 1_000_000, f"{_CCF}: 6.5 W for a disk of 10 TB"),
-    Medium.SSD: MediumPower(1_200_000, 300_000, 2_000_000, f"{_CCF}: 6 W for 5 TB"),
-    Medium.OBJECT: MediumPower(
-        1_950_000,
-        1_300_000,
-        3_900_000,
-        f"{_CCF}: hard disk × three copies (assumption of LabCarbon)",
-    ),
-    Medium.TAPE: MediumPower(
-        0,
-        0,
-        20_000,
-        (
-            "An idle cartridge uses no power. The tape library is not included (assumption of "
-            "LabCarbon)"
-        ),
-    ),
-}
 
 
 def content_hash(form: str, digest: str, size: int) -> str:
@@ -72,14 +32,6 @@ def start_match_key(form: str, digest: str, size: int) -> str:
 def data_match_key(form: str, digest: str, size: int) -> str:
     """Return part D of the fingerprint of a run that reads this content as its only data."""
     return role_hash("data", [("data", content_hash(form, digest, size))])
-
-
-def storage_mj(size: int, hours: int, uwh_per_tb_hour: int, pue_ppm: int = _PPM) -> int:
-    """Return the energy (mJ, half up) of storing ``size`` bytes for ``hours``: bytes × Wh per
-    TB-hour × hours × PUE.
-    """
-    exact = Fraction(size * hours * uwh_per_tb_hour * pue_ppm, _TB * _PPM) * _MJ_PER_UWH
-    return int(exact + Fraction(1, 2))
 
 
 def break_even(storage_mj_a_year: int | None, retrain_mj: int | None) -> Fraction | None:

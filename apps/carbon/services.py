@@ -98,6 +98,11 @@ def _edition(factor: AnnualFactor, edition: int, now: int) -> EmissionFactor:
     return EmissionFactor(**asdict(factor), edition=edition, loaded_us=now)
 
 
+def check_factor(ug_per_kwh: int) -> None:
+    """Raise InvalidInput for a factor outside the range of grids."""
+    _bounded(ug_per_kwh, "stated by the lab")
+
+
 @transaction.atomic
 def declare_factor(
     *, lab: Lab, zone: str, name: str, ug_per_kwh: int, source: str, now: int

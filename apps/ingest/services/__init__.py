@@ -2,5 +2,6 @@
 
 from apps.ingest.services.batches import accept_batch, accept_declared
 from apps.ingest.services.store import mark_dirty
+from apps.ingest.services.withdraw import withdraw_declared
 
-__all__ = ["accept_batch", "accept_declared", "mark_dirty"]
+__all__ = ["accept_batch", "accept_declared", "mark_dirty", "withdraw_declared"]

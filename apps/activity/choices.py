@@ -1,0 +1,20 @@
+"""Choices of activities."""
+
+from django.db.models import TextChoices
+
+
+class ActivityKind(TextChoices):
+    CLOUD_COMPUTE = "cloud_compute", "Cloud compute"
+    CLOUD_STORAGE = "cloud_storage", "Cloud storage"
+    CLOUD_BACKUP = "cloud_backup", "Cloud backup"
+    EXTERNAL_CLUSTER = "external_cluster", "External cluster"
+    FILE_SERVER = "file_server", "File server"
+    NETWORK_TRANSFER = "network_transfer", "Network transfer"
+    OTHER_DEVICE = "other_device", "Other device"
+
+
+class Act(TextChoices):
+    """Audit actions on activities."""
+
+    RECORDED = "activity.recorded", "Activity recorded"
+    WITHDRAWN = "activity.withdrawn", "Activity withdrawn"

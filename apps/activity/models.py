@@ -1,0 +1,87 @@
+"""Activities without a collector."""
+
+from uuid import uuid4
+
+from django.db import models
+from django.db.models import F, Q
+
+from apps.accounts.models import Lab, Project, User
+from apps.activity.choices import ActivityKind
+from apps.fleet.models import Device
+
+
+class Activity(models.Model):
+    """An activity that a person declares, such as a month of cloud storage.
+
+    - ``uuid``: that of its run, to which the energy belongs.
+    - ``external_id``: id at the client, '' for none. The same id is the same activity.
+    - ``zone``: grid zone; '' with ``ug_per_kwh``, the factor that the lab states.
+    - ``inputs``: values of its kind as text. ``energy_mj`` with low and high is computed from them
+      once; ``equation`` and ``source`` say how. Without the facility.
+    - ``embodied_ug``: share of the embodied carbon of GPUs, in no total. Null: unknown.
+    - ``device``: that of its window in the ledger.
+    - ``withdrawn_us``: set if it does not count any more. The row stays.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="activities")
+    uuid = models.UUIDField(default=uuid4)
+    kind = models.CharField(max_length=24, choices=ActivityKind)
+    name = models.CharField(max_length=200)
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="activities"
+    )
+    external_id = models.CharField(max_length=200, blank=True, default="")
+    start_us = models.BigIntegerField()
+    end_us = models.BigIntegerField()
+    zone = models.CharField(max_length=40, blank=True, default="")
+    ug_per_kwh = models.BigIntegerField(null=True, blank=True)
+    pue_ppm = models.BigIntegerField()
+    pue_source = models.CharField(max_length=200)
+    inputs = models.JSONField(default=dict)
+    energy_mj = models.BigIntegerField()
+    low_mj = models.BigIntegerField()
+    high_mj = models.BigIntegerField()
+    equation = models.CharField(max_length=500)
+    source = models.CharField(max_length=500)
+    embodied_ug = models.BigIntegerField(null=True, blank=True)
+    embodied_low_ug = models.BigIntegerField(null=True, blank=True)
+    embodied_high_ug = models.BigIntegerField(null=True, blank=True)
+    embodied_source = models.CharField(max_length=500, blank=True, default="")
+    device = models.ForeignKey(Device, on_delete=models.PROTECT, related_name="+")
+    created_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_us = models.BigIntegerField()
+    withdrawn_us = models.BigIntegerField(null=True, blank=True)
+    withdrawn_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    withdrawn_reason = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        verbose_name_plural = "activities"
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "uuid"], name="activity_uuid_once_per_lab"),
+            models.UniqueConstraint(
+                fields=["lab", "external_id"],
+                condition=~Q(external_id=""),
+                name="activity_external_id_once_per_lab",
+            ),
+            models.CheckConstraint(
+                condition=Q(end_us__gt=F("start_us")), name="activity_ends_after_start"
+            ),
+            models.CheckConstraint(
+                condition=Q(low_mj__gte=0, energy_mj__gte=F("low_mj"), high_mj__gte=F("energy_mj")),
+                name="activity_within_its_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(zone="", ug_per_kwh__isnull=False)
+                | (~Q(zone="") & Q(ug_per_kwh__isnull=True)),
+                name="activity_has_one_grid",
+            ),
+        ]
+        indexes = [models.Index(fields=["lab", "-start_us"], name="activity_by_start")]
+
+    def __str__(self) -> str:
+        return self.name
+

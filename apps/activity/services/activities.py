@@ -1,0 +1,327 @@
+"""Record and withdraw activities. The energy is a declared window of the ledger."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+from uuid import uuid4
+
+from django.db import transaction
+
+from apps.accounts import audit
+from apps.accounts.models import Lab, User
+from apps.accounts.selectors import project_by_slug
+from apps.activity.choices import Act, ActivityKind
+from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE, DeclaredRow, Range
+from apps.activity.formulas import cloud_compute
+from apps.activity.formulas.estimate import Estimate, number
+from apps.activity.kinds import Kind, control_of, default_pue, kind_of, parse_inputs, values_of
+from apps.activity.models import Activity
+from apps.activity.services.declared_use import device_key, node_of_use, unusable, write_use
+from apps.assets.services.validation import default_life_hours
+from apps.carbon.meter_errors import FACTOR_ERROR_PPM
+from apps.carbon.services import check_factor
+from apps.catalog.choices import HardwareKind
+from apps.catalog.selectors import match
+from apps.core.errors import Conflict, InvalidInput
+from apps.core.text import is_unstorable
+from apps.core.units import PPM
+from apps.fleet.choices import Control
+from apps.fleet.zones import resolve_zone
+from apps.ingest.services import withdraw_declared
+from apps.ingest.window_rules import MAX_ENERGY_MJ
+
+MAX_NAME = 200
+MAX_REASON = 300
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An activity as entered. ``project``: short name, '' for none. One of ``zone`` and
+    ``ug_per_kwh``. ``pue_ppm`` None: the default of its kind.
+    """
+
+    kind: str
+    name: str
+    start_us: int
+    end_us: int
+    inputs: Mapping[str, Any]
+    project: str = ""
+    zone: str = ""
+    ug_per_kwh: int | None = None
+    pue_ppm: int | None = None
+    external_id: str = ""
+
+
+@dataclass(frozen=True)
+class Embodied:
+    """Share of the embodied carbon of GPUs in µg; None: no GPUs, or no figure."""
+
+    value_ug: int
+    low_ug: int
+    high_ug: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What an activity amounts to, before it is saved."""
+
+    kind: Kind
+    inputs: dict[str, str]
+    estimate: Estimate
+    zone: str
+    pue_ppm: int
+    pue_source: str
+    control: Control
+    embodied: Embodied | None
+    row: DeclaredRow
+
+
+def preview_activity(*, lab: Lab, draft: Draft, now: int) -> Preview:
+    """Compute an activity without saving it. Raises InvalidInput."""
+    kind = kind_of(draft.kind)
+    _check_texts(draft)
+    inputs = parse_inputs(kind, draft.inputs)
+    values: dict[str, Fraction | str] = dict(values_of(kind, inputs))
+    embodied = None
+    if kind.kind == ActivityKind.CLOUD_COMPUTE:
+        tdp_mw, embodied = _gpus(lab, inputs, values)
+        values["gpu_tdp_mw"] = tdp_mw
+    estimate = kind.compute(values)
+    if estimate.high_mj > MAX_ENERGY_MJ:
+        raise InvalidInput(
+            "The energy is out of range: more than 10 GWh.",
+            field="inputs",
+            hint="Divide the activity into several.",
+        )
+    pue_ppm, pue_source = _pue(draft, kind, inputs)
+    row = DeclaredRow(
+        line=0,
+        id="",
+        name=draft.name.strip(),
+        project=draft.project,
+        start_us=draft.start_us,
+        end_us=draft.end_us,
+        energy_mj=estimate.energy_mj,
+        energy_range=_range(estimate),
+        zone=draft.zone.strip(),
+        ug_per_kwh=draft.ug_per_kwh,
+        factor_range=None if draft.ug_per_kwh is None else (FACTOR_ERROR_PPM, FACTOR_ERROR_PPM),
+        pue_ppm=pue_ppm,
+    )
+    error = unusable(lab, row, now)
+    if error is not None:
+        message = f"{error.message[:1].upper()}{error.message[1:]}"
+        raise InvalidInput(message, field=error.field, hint=error.hint)
+    return Preview(
+        kind,
+        inputs,
+        estimate,
+        resolve_zone(row.zone),
+        pue_ppm,
+        pue_source,
+        control_of(kind, inputs),
+        embodied,
+        row,
+    )
+
+
+@transaction.atomic
+def record_activity(
+    *, lab: Lab, draft: Draft, by: User | None, now: int
+) -> tuple[Activity, bool]:
+    """Store an activity with its window; return it and whether it is new.
+
+    The same external id with equal content changes nothing. Raises Conflict for other content and
+    for a withdrawn activity.
+    """
+    audit.hold(lab)
+    computed = preview_activity(lab=lab, draft=draft, now=now)
+    content = _content(lab, draft, computed)
+    if draft.external_id:
+        stored = Activity.objects.filter(lab=lab, external_id=draft.external_id).first()
+        if stored is not None:
+            _require_same(stored, content)
+            return stored, False
+    uuid = uuid4()
+    node = node_of_use(lab, computed.row, now, computed.control)
+    result, _ = write_use(
+        lab=lab, row=computed.row, node=node, run_uuid=uuid, origin=f"activity {uuid}", now=now
+    )
+    if result != "accepted":
+        raise Conflict(
+            f"The ledger did not accept the energy: {result}.",
+            hint="Check the period and the energy.",
+        )
+    estimate, embodied = computed.estimate, computed.embodied
+    activity = Activity.objects.create(
+        lab=lab,
+        uuid=uuid,
+        external_id=draft.external_id,
+        energy_mj=estimate.energy_mj,
+        low_mj=estimate.low_mj,
+        high_mj=estimate.high_mj,
+        equation=estimate.equation[:500],
+        source=estimate.source,
+        pue_source=computed.pue_source,
+        embodied_ug=embodied.value_ug if embodied else None,
+        embodied_low_ug=embodied.low_ug if embodied else None,
+        embodied_high_ug=embodied.high_ug if embodied else None,
+        embodied_source=embodied.source[:500] if embodied else "",
+        device=node.devices.get(key=device_key(node, uuid)),
+        created_by=by,
+        created_us=now,
+        **content,
+    )
+    details = {"kind": draft.kind, "energy_mj": estimate.energy_mj, "uuid": str(uuid)}
+    audit.record(
+        lab=lab, by=by, action=Act.RECORDED, subject=activity.name, details=details, now=now
+    )
+    return activity, True
+
+
+@transaction.atomic
+def withdraw_activity(*, activity: Activity, reason: str, by: User, now: int) -> Activity:
+    """Take the energy of an activity out of the ledger. Its row stays, with the reason."""
+    audit.hold(activity.lab)
+    reason = reason.strip()
+    if not reason or len(reason) > MAX_REASON or is_unstorable(reason):
+        raise InvalidInput(
+            f"Enter a reason of at most {MAX_REASON} characters.",
+            field="reason",
+            hint="It is stored with the activity.",
+        )
+    stored = Activity.objects.select_for_update(of=("self",)).get(pk=activity.pk)
+    if stored.withdrawn_us is not None:
+        raise Conflict("This activity is withdrawn already.", hint="Reload the page.")
+    withdraw_declared(device=stored.device)
+    stored.withdrawn_us, stored.withdrawn_by, stored.withdrawn_reason = now, by, reason
+    stored.save(update_fields=["withdrawn_us", "withdrawn_by", "withdrawn_reason"])
+    details = {"reason": reason, "energy_mj": stored.energy_mj, "uuid": str(stored.uuid)}
+    audit.record(
+        lab=activity.lab,
+        by=by,
+        action=Act.WITHDRAWN,
+        subject=stored.name,
+        details=details,
+        now=now,
+    )
+    return stored
+
+
+def _content(lab: Lab, draft: Draft, computed: Preview) -> dict[str, Any]:
+    """Return what identifies an activity with an external id. Computed values are no part of it:
+    a changed catalogue does not change what was declared.
+    """
+    return {
+        "kind": draft.kind,
+        "name": computed.row.name,
+        "project": project_by_slug(lab, draft.project) if draft.project else None,
+        "start_us": draft.start_us,
+        "end_us": draft.end_us,
+        "zone": computed.zone,
+        "ug_per_kwh": draft.ug_per_kwh,
+        "pue_ppm": computed.pue_ppm,
+        "inputs": computed.inputs,
+    }
+
+
+def _require_same(stored: Activity, content: Mapping[str, Any]) -> None:
+    if stored.withdrawn_us is not None:
+        raise Conflict(
+            f"The activity with the external id {stored.external_id!r} was withdrawn.",
+            field="external_id",
+            hint="Use another external id.",
+        )
+    for name, value in content.items():
+        if getattr(stored, name) != value:
+            raise Conflict(
+                f"The external id {stored.external_id!r} exists with another {name}.",
+                field="external_id",
+                hint="Withdraw that activity and record this one with another external id.",
+            )
+
+
+def _check_texts(draft: Draft) -> None:
+    name = draft.name.strip()
+    if not name or len(name) > MAX_NAME:
+        raise InvalidInput(
+            f"The name is empty or longer than {MAX_NAME} characters.",
+            field="name",
+            hint="Enter a name.",
+        )
+    if len(draft.external_id) > MAX_ID_CHARS:
+        raise InvalidInput(
+            f"The external id is longer than {MAX_ID_CHARS} characters.",
+            field="external_id",
+            hint="Enter a shorter one.",
+        )
+    texts = {"name": name, "external_id": draft.external_id}
+    for field, text in {**texts, "project": draft.project, "zone": draft.zone}.items():
+        if is_unstorable(text):
+            raise InvalidInput("Invalid character.", field=field, hint="Remove it.")
+    if draft.end_us <= draft.start_us:
+        raise InvalidInput(
+            "The period is empty.", field="to", hint="Enter a later end. It is not included."
+        )
+    if bool(draft.zone.strip()) == (draft.ug_per_kwh is not None):
+        raise InvalidInput(
+            "Either the grid zone or the g CO2e per kWh must be set.",
+            field="zone",
+            hint="Enter a zone such as DE, a cloud region, or the factor of the operator.",
+        )
+    if draft.ug_per_kwh is not None:
+        check_factor(draft.ug_per_kwh)
+
+
+def _pue(draft: Draft, kind: Kind, inputs: Mapping[str, str]) -> tuple[int, str]:
+    if draft.pue_ppm is None:
+        return default_pue(kind, inputs)
+    if not PPM <= draft.pue_ppm <= MAX_PUE * PPM:
+        raise InvalidInput(
+            f"The PUE is not 1 to {MAX_PUE}.",
+            field="pue",
+            hint="Enter 1 if the energy includes the facility.",
+        )
+    return draft.pue_ppm, "stated by the lab"
+
+
+def _range(estimate: Estimate) -> Range:
+    """Return the range below and above in ppm, half up."""
+    energy_mj = estimate.energy_mj
+    if not energy_mj:
+        return 0, 0
+    below, above = energy_mj - estimate.low_mj, estimate.high_mj - energy_mj
+    return tuple((part * PPM * 2 + energy_mj) // (2 * energy_mj) for part in (below, above))  # type: ignore[return-value]
+
+
+def _gpus(
+    lab: Lab, inputs: Mapping[str, str], values: Mapping[str, Fraction | str]
+) -> tuple[Fraction, Embodied | None]:
+    """Return maximum power of a GPU in mW, and the embodied share of all GPUs."""
+    gpus = number(values, "gpus")
+    if not gpus:
+        return Fraction(0), None
+    found = match(HardwareKind.GPU, inputs.get("gpu", ""), lab)
+    if found.model is None or found.model.tdp_mw is None:
+        raise InvalidInput(
+            f"The catalogue has no GPU {inputs.get('gpu', '')!r} with a maximum power.",
+            field="gpu",
+            hint="Enter a name of the page Catalogue, such as NVIDIA A100-SXM4-80GB.",
+        )
+    figure = found.figure
+    if figure is None:
+        return Fraction(found.model.tdp_mw), None
+    hours = gpus * cloud_compute.instance_hours(values)
+    years = (
+        Fraction(figure.lifetime_years_typical)
+        if figure.lifetime_years_typical
+        else Fraction(default_life_hours(HardwareKind.GPU), cloud_compute.HOURS_PER_YEAR)
+    )
+    value, low, high = (
+        cloud_compute.embodied_share_ug(amount, hours, years)
+        for amount in (figure.total_ug, figure.low_ug, figure.high_ug)
+    )
+    source = f"SCI over {float(years):g} years; {figure.source}"
+    return Fraction(found.model.tdp_mw), Embodied(value, low, high, source)
