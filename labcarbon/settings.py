@@ -238,6 +238,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_NAME_OVERRIDES": {
+        "ActivityKindEnum": "apps.activity.choices.ActivityKind",
         "HardwareKindEnum": "apps.catalog.choices.HardwareKind",
         "EventKindEnum": "apps.assets.choices.EventKind",
         "AssetStateEnum": "apps.assets.choices.AssetState",

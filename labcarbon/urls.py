@@ -26,6 +26,7 @@ api = [
     path("", include("apps.assets.urls")),
     path("", include("apps.carbon.urls")),
     path("", include("apps.replacement.urls")),
+    path("", include("apps.activity.urls")),
     path("", include("apps.artifacts.urls")),
     path("", include("apps.trackers.api_urls")),
     path("", include("apps.preflight.urls")),

@@ -213,9 +213,7 @@ def values_of(kind: Kind, inputs: Mapping[str, str]) -> dict[str, Fraction | str
 def _parsed(each: Input, raw: Any) -> str:
     if raw is None or raw == "":
         if each.required:
-            raise InvalidInput(
-                f"{each.label} is missing.", field=each.name, hint="Enter a value."
-            )
+            raise InvalidInput(f"{each.label} is missing.", field=each.name, hint="Enter a value.")
         raw = each.default
         if not raw:
             return ""

@@ -84,4 +84,3 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.name
-

@@ -134,6 +134,8 @@ def bodies_of(small: SmallLab, run: str) -> list[tuple[str, str, Any]]:
         ("POST", f"{api}assets/{asset.pk}/events/", {"kind": "dispose", "at": "2026-11-01T00:00:00Z", "counterpart": "R", "evidence": "E"}),
         ("POST", f"{api}assets/{asset.pk}/events/{event.pk}/reverse/", {"note": "found again"}),
         ("POST", f"{api}assets/import/", {"name": "a"}),
+        ("POST", f"{api}activity/", {"kind": "cloud_compute", "name": "n", "project": "demo", "from": "2026-10-01T00:00:00Z", "to": "2026-10-02T00:00:00Z",
+                                     "zone": "DE", "pue": 1.2, "external_id": "x", "inputs": {"provider": "aws", "hours": 1, "utilization": 50, "vcpus": 2, "instance_type": "m"}}),
         ("POST", f"{api}preflight/", {"fingerprint": told(), "project": "demo", "name": "train", "run": NEW_RUN,
                                       "external": {"tool": "mlflow", "value": "x"}, "job": "hpc/7", "tags": {"task": "cats"}}),
         ("POST", f"{api}preflight/{check.uuid}/outcome/", {"outcome": "went_on", "reason": "r"}),

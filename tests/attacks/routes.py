@@ -9,6 +9,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
+from apps.activity.models import Activity
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
@@ -57,6 +58,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
         "person": str(small.owner.pk),
         "key": DEVICE,
         "digest": digest(ARTIFACT),
+        "kind": "cloud_compute",
     }
     for part, (name, model) in FIRST_OF.items():
         if part in route:
@@ -115,6 +117,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/plans/": ("uuid", CleanupPlan), "/cleanup/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
+    "/activities/": ("uuid", Activity),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

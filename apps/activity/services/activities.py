@@ -128,9 +128,7 @@ def preview_activity(*, lab: Lab, draft: Draft, now: int) -> Preview:
 
 
 @transaction.atomic
-def record_activity(
-    *, lab: Lab, draft: Draft, by: User | None, now: int
-) -> tuple[Activity, bool]:
+def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Activity, bool]:
     """Store an activity with its window; return it and whether it is new.
 
     The same external id with equal content changes nothing. Raises Conflict for other content and

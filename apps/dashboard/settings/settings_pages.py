@@ -10,6 +10,7 @@ from apps.accounts.audit import NamedEntry, names_of, with_names
 from apps.accounts.choices import Act, TokenKind
 from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
+from apps.activity.choices import Act as ActivityAct
 from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.carbon.choices import ProviderAct
 from apps.core.clock import utc
@@ -27,7 +28,16 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, ProviderAct, TrackerAct)
+    for kind in (
+        Act,
+        ArtifactAct,
+        DuplicateAct,
+        RunAct,
+        AssetSourceAct,
+        ProviderAct,
+        ActivityAct,
+        TrackerAct,
+    )
     for value, label in kind.choices
 }
 

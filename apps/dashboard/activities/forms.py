@@ -1,0 +1,187 @@
+"""Forms of activities: add with preview, and withdraw."""
+
+from datetime import date, timedelta
+from typing import Any
+
+from django import forms
+
+from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE
+from apps.activity.kinds import Input, Kind
+from apps.activity.models import Activity
+from apps.activity.services import Draft, preview_activity, record_activity, withdraw_activity
+from apps.activity.services.activities import MAX_NAME, MAX_REASON
+from apps.carbon.factor_files import MAX_G_PER_KWH
+from apps.core.errors import Forbidden, LabCarbonError
+from apps.core.intervals import midnight_hour
+from apps.core.units import PPM, UG_PER_G, US_PER_HOUR
+from apps.dashboard.activities.pages import PreviewPage, preview_page
+from apps.dashboard.forms import DecimalField, PageForm, ProjectField, TextField
+from apps.fleet.zones import zones
+
+_FIELDS = {"from": "first_day", "to": "last_day"}  # of the service → of the form
+_YEARS = (1970, 2200)
+COMMON = ("name", "project", "first_day", "last_day", "zone", "g_per_kwh", "pue", "external_id")
+
+
+def _day_field(label: str, help_text: str = "") -> forms.DateField:
+    return forms.DateField(
+        label=label,
+        input_formats=["%Y-%m-%d"],
+        widget=forms.DateInput({"type": "date"}),
+        help_text=help_text,
+        error_messages={"invalid": "Enter a day as 2026-01-31.", "required": "Enter a day."},
+    )
+
+
+def _input_field(each: Input) -> forms.Field:
+    options: dict[str, Any] = {
+        "label": each.label,
+        "required": each.required,
+        "help_text": each.help,
+        "initial": each.default or None,
+        "error_messages": {"required": "Enter a value."},
+    }
+    if each.choices:
+        return forms.ChoiceField(choices=each.choices, **options)
+    if each.is_text:
+        return TextField(max_length=200, **options)
+    return DecimalField(min_value=0, max_value=each.most, decimal_places=9, **options)
+
+
+class ActivityForm(PageForm):
+    """A new activity of ``kind``. ``activity`` is the activity after ``save``."""
+
+    kind: Kind
+    activity: Activity
+    name = TextField(max_length=MAX_NAME, error_messages={"required": "Enter a name."})
+    project = ProjectField(required=False, empty_label="No project")
+    first_day = _day_field("First day")
+    last_day = _day_field("Last day", "Included.")
+    zone = TextField(
+        label="Grid zone or cloud region",
+        max_length=80,
+        required=False,
+        widget=forms.TextInput({"list": "activity-zones", "autocomplete": "off"}),
+        help_text="Such as DE or eu-central-1.",
+    )
+    g_per_kwh = DecimalField(
+        label="Or g CO₂e per kWh",
+        required=False,
+        min_value=0,
+        max_value=MAX_G_PER_KWH,
+        decimal_places=6,
+        help_text="Stated by the operator.",
+    )
+    pue = DecimalField(
+        label="PUE",
+        required=False,
+        min_value=1,
+        max_value=MAX_PUE,
+        decimal_places=6,
+        help_text="1 if the energy includes the facility. Empty: the default of the kind.",
+    )
+    external_id = TextField(
+        label="External id",
+        required=False,
+        max_length=MAX_ID_CHARS,
+        help_text="Such as the number of a bill. The same id is recorded once.",
+    )
+
+    def __init__(self, *args: Any, **context: Any) -> None:
+        super().__init__(*args, **context)
+        for each in self.kind.inputs:
+            self.fields[each.name] = _input_field(each)
+
+    @property
+    def input_fields(self) -> list[forms.BoundField]:
+        """Fields of the kind."""
+        return [self[each.name] for each in self.kind.inputs]
+
+    @property
+    def common_fields(self) -> list[forms.BoundField]:
+        """Fields of all kinds."""
+        return [self[name] for name in COMMON]
+
+    @staticmethod
+    def zone_labels() -> list[str]:
+        """Return all grid zones for the list of suggestions."""
+        return [zone.label for zone in zones().values()]
+
+    def clean(self) -> dict[str, Any]:
+        for name in ("first_day", "last_day"):
+            day = self.cleaned_data.get(name)
+            if day and not _YEARS[0] <= day.year <= _YEARS[1]:
+                self.add_error(name, f"Enter a year from {_YEARS[0]} to {_YEARS[1]}.")
+        return super().clean() or self.cleaned_data
+
+    def draft(self) -> Draft:
+        """Return the activity as entered. Call it on a valid form only."""
+        data = self.cleaned_data
+        project, grams, pue = data["project"], data["g_per_kwh"], data["pue"]
+        return Draft(
+            kind=self.kind.kind.value,
+            name=data["name"],
+            start_us=self._start_us(data["first_day"]),
+            end_us=self._start_us(data["last_day"] + timedelta(days=1)),
+            inputs={each.name: data.get(each.name) for each in self.kind.inputs},
+            project=project.slug if project else "",
+            zone=data["zone"],
+            ug_per_kwh=None if grams is None else int(grams * UG_PER_G),
+            pue_ppm=None if pue is None else int(pue * PPM),
+            external_id=data["external_id"],
+        )
+
+    def preview(self) -> PreviewPage | None:
+        """Return the result before saving; None for invalid input, whose errors are shown."""
+        if not self.is_valid():
+            return None
+        lab = self.visitor.lab
+        try:
+            found = preview_activity(lab=lab, draft=self.draft(), now=self.visitor.now)
+        except LabCarbonError as error:
+            self.add_service_error(error)
+            return None
+        return preview_page(lab, found)
+
+    def save(self) -> str:
+        visitor = self.visitor
+        self.activity, created = record_activity(
+            lab=visitor.lab, draft=self.draft(), by=visitor.user, now=visitor.now
+        )
+        if not created:
+            return "This activity was recorded before. Nothing changed."
+        return "The activity was recorded. Its energy is counted within a minute."
+
+    def add_service_error(self, error: LabCarbonError) -> None:
+        error.field = _FIELDS.get(error.field or "", error.field)
+        super().add_service_error(error)
+
+    def _start_us(self, day: date) -> int:
+        return midnight_hour(day, self.visitor.zone) * US_PER_HOUR
+
+
+class WithdrawForm(PageForm):
+    """Withdraw an activity with a reason."""
+
+    activity: Activity
+    may_withdraw: bool
+    reason = TextField(
+        max_length=MAX_REASON,
+        help_text="It is stored with the activity.",
+        error_messages={"required": "Enter a reason."},
+    )
+
+    def save(self) -> str:
+        visitor = self.visitor
+        if not self.may_withdraw:
+            raise Forbidden(
+                "Another person recorded this activity.",
+                hint="Ask them, a PI or an admin to withdraw it.",
+            )
+        withdraw_activity(
+            activity=self.activity,
+            reason=self.cleaned_data["reason"],
+            by=visitor.user,
+            now=visitor.now,
+        )
+        return "The activity was withdrawn. Its energy is removed within a minute."

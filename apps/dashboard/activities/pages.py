@@ -1,0 +1,294 @@
+"""Contents of the pages of activities."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from django.urls import reverse
+
+from apps.accounts.models import Lab
+from apps.activity.choices import ActivityKind
+from apps.activity.kinds import KINDS, Kind, control_of, kind_of, pue_text
+from apps.activity.models import Activity
+from apps.activity.selectors import Filters, activities_of
+from apps.activity.services import Preview
+from apps.carbon.factors import latest_annual
+from apps.carbon.figures.energy import figure
+from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
+from apps.carbon.figures.scopes import OPERATION, PROFILE_NAMES, PROFILES, SCOPE_NAMES, scope_of
+from apps.core.clock import utc
+from apps.core.errors import InvalidInput
+from apps.core.intervals import midnight_hour
+from apps.core.text import is_unstorable, parse_record_number
+from apps.core.units import US_PER_HOUR, amount_text, emission_ug, facility_mj
+from apps.dashboard.figures import Quantity, quantity
+from apps.dashboard.formatting import EMISSION, ENERGY, factor_value
+
+PAGE_ROWS = 50
+CSV_HEADER = (
+    "id", "external_id", "kind", "name", "project", "from_utc", "to_utc", "zone",
+    "factor_ug_per_kwh", "pue_ppm", "energy_mj", "energy_low_mj", "energy_high_mj", "equation",
+    "source", "embodied_ug", "withdrawn_utc", "withdrawn_reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ActivityRow:
+    """An activity in the list."""
+
+    activity: Activity
+    energy: str
+    range_text: str
+
+
+@dataclass(frozen=True)
+class ActivitiesPage:
+    """A page of the list. ``values``: filters as entered. ``before``, ``after``: addresses."""
+
+    rows: list[ActivityRow]
+    values: Mapping[str, str]
+    number_of_filters: int
+    kinds: list[tuple[str, str]]
+    projects: list[tuple[str, str]]
+    any_activities: bool
+    before: str
+    after: str
+    csv: str
+    new: list[Kind]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Scope of an activity under a profile."""
+
+    profile: str
+    scope: str
+
+
+@dataclass(frozen=True)
+class PreviewPage:
+    """The result of an activity before it is saved. ``factor``: '' if the zone has no annual one."""
+
+    energy: str
+    energy_mj: int
+    range_text: str
+    facility: str
+    pue: str
+    pue_source: str
+    emission: str
+    factor: str
+    equation: str
+    source: str
+    embodied: str
+    scopes: list[Scope]
+
+
+@dataclass(frozen=True)
+class ActivityPage:
+    """One activity. ``quantities`` None: withdrawn. ``is_counted``: its energy is in the ledger."""
+
+    activity: Activity
+    kind: Kind
+    energy: str
+    range_text: str
+    inputs: list[tuple[str, str]]
+    pue: str
+    factor: str
+    embodied: str
+    embodied_range: str
+    scopes: list[Scope]
+    quantities: dict[str, Quantity] | None
+    is_counted: bool
+
+
+def parse_filters(params: Mapping[str, str], zone: ZoneInfo) -> Filters:
+    """Return the filters of an address; days are in the lab's zone. Raises InvalidInput."""
+    for name in ("kind", "project", "from", "to"):
+        if is_unstorable(params.get(name, "")):
+            raise InvalidInput("Invalid character in filter.", field=name)
+    first, last = (_day(params, name) for name in ("from", "to"))
+    return Filters(
+        project=params.get("project", ""),
+        kind=params.get("kind", ""),
+        from_us=None if first is None else midnight_hour(first, zone) * US_PER_HOUR,
+        to_us=None if last is None else midnight_hour(last + timedelta(days=1), zone) * US_PER_HOUR,
+    )
+
+
+def activities_page(lab: Lab, zone: ZoneInfo, params: Mapping[str, str]) -> ActivitiesPage:
+    """Return a page of the list. Three queries."""
+    filters = parse_filters(params, zone)
+    number = _page_number(params.get("page", "1"))
+    start = (number - 1) * PAGE_ROWS
+    listed = list(activities_of(lab, filters)[start : start + PAGE_ROWS + 1])
+    values = {name: params.get(name, "") for name in ("kind", "project", "from", "to")}
+    query = {name: value for name, value in values.items() if value}
+    has_any = bool(listed) or Activity.objects.filter(lab=lab).exists()
+
+    def address(page: int) -> str:
+        return f"?{urlencode({**query, 'page': page})}"
+
+    return ActivitiesPage(
+        rows=[
+            ActivityRow(row, amount_text(row.energy_mj, ENERGY), range_text(row))
+            for row in listed[:PAGE_ROWS]
+        ],
+        values=values,
+        number_of_filters=filters.number,
+        kinds=list(ActivityKind.choices),
+        projects=list(lab.projects.order_by("name").values_list("slug", "name")),
+        any_activities=has_any,
+        before=address(number - 1) if number > 1 else "",
+        after=address(number + 1) if len(listed) > PAGE_ROWS else "",
+        csv=f"{reverse('activities-csv')}?{urlencode(query)}",
+        new=list(KINDS.values()),
+    )
+
+
+def csv_rows(lab: Lab, filters: Filters) -> Iterator[tuple[object, ...]]:
+    """Return the filtered activities as rows of the CSV."""
+    rows = activities_of(lab, filters)
+    return (
+        (
+            row.uuid,
+            row.external_id,
+            row.kind,
+            row.name,
+            row.project.slug if row.project else None,
+            utc(row.start_us).isoformat(),
+            utc(row.end_us).isoformat(),
+            row.zone,
+            row.ug_per_kwh,
+            row.pue_ppm,
+            row.energy_mj,
+            row.low_mj,
+            row.high_mj,
+            row.equation,
+            row.source,
+            row.embodied_ug,
+            None if row.withdrawn_us is None else utc(row.withdrawn_us).isoformat(),
+            row.withdrawn_reason,
+        )
+        for row in rows.iterator(chunk_size=1000)
+    )
+
+
+def range_text(row: Activity) -> str:
+    """Return the range of the energy of an activity."""
+    return f"{amount_text(row.low_mj, ENERGY)} to {amount_text(row.high_mj, ENERGY)}"
+
+
+def preview_page(lab: Lab, found: Preview) -> PreviewPage:
+    """Return the result of an activity before it is saved, with the latest annual factor of its
+    zone.
+    """
+    estimate, ug_per_kwh = found.estimate, found.row.ug_per_kwh
+    factor = ""
+    if ug_per_kwh is not None:
+        factor = f"{factor_value(ug_per_kwh)} as stated"
+    elif (annual := latest_annual(lab, found.zone)) and annual.ug_per_kwh is not None:
+        ug_per_kwh = annual.ug_per_kwh
+        factor = f"{factor_value(ug_per_kwh)}, {annual.name} {annual.year}"
+    emission = (
+        ""
+        if ug_per_kwh is None
+        else amount_text(emission_ug(estimate.energy_mj, found.pue_ppm, ug_per_kwh), EMISSION)
+    )
+    return PreviewPage(
+        energy=amount_text(estimate.energy_mj, ENERGY),
+        energy_mj=estimate.energy_mj,
+        range_text=(
+            f"{amount_text(estimate.low_mj, ENERGY)} to {amount_text(estimate.high_mj, ENERGY)}"
+        ),
+        facility=amount_text(facility_mj(estimate.energy_mj, found.pue_ppm), ENERGY),
+        pue=pue_text(found.pue_ppm),
+        pue_source=found.pue_source,
+        emission=emission,
+        factor=factor,
+        equation=estimate.equation,
+        source=estimate.source,
+        embodied=amount_text(found.embodied.value_ug, EMISSION) if found.embodied else "",
+        scopes=_scopes(found.control),
+    )
+
+
+def activity_page(lab: Lab, row: Activity) -> ActivityPage:
+    """Return the page of an activity, with its figures from the ledger."""
+    kind = kind_of(row.kind)
+    labels = {each.name: each for each in kind.inputs}
+    quantities, is_counted = None, False
+    if row.withdrawn_us is None:
+        from_hour, to_hour = hours_of_us(row.start_us, row.end_us)
+        query = FigureQuery(
+            metric="energy_mj",
+            from_hour=from_hour,
+            to_hour=to_hour,
+            subject_kind="run",
+            subject_key=str(row.uuid),
+            basis=lab.basis,
+            profile=lab.profile,
+        )
+        sums = figure(lab, query)
+        is_counted = sums.energy_mj == row.energy_mj
+        quantities = {
+            metric: quantity(query.replace(metric=metric), sums)
+            for metric in ("energy_mj", "facility_energy_mj", "emission_ug")
+        }
+    return ActivityPage(
+        activity=row,
+        kind=kind,
+        energy=amount_text(row.energy_mj, ENERGY),
+        range_text=range_text(row),
+        inputs=[
+            (
+                labels[name].label if name in labels else name,
+                dict(labels[name].choices).get(value, value) if name in labels else value,
+            )
+            for name, value in row.inputs.items()
+        ],
+        pue=pue_text(row.pue_ppm),
+        factor="" if row.ug_per_kwh is None else factor_value(row.ug_per_kwh),
+        embodied="" if row.embodied_ug is None else amount_text(row.embodied_ug, EMISSION),
+        embodied_range=""
+        if row.embodied_low_ug is None or row.embodied_high_ug is None
+        else f"{amount_text(row.embodied_low_ug, EMISSION)} to "
+        f"{amount_text(row.embodied_high_ug, EMISSION)}",
+        scopes=_scopes(control_of(kind, row.inputs)),
+        quantities=quantities,
+        is_counted=is_counted,
+    )
+
+
+def _scopes(control: str) -> list[Scope]:
+    return [
+        Scope(PROFILE_NAMES[profile], SCOPE_NAMES[scope_of(profile, OPERATION, control)])
+        for profile in PROFILES
+    ]
+
+
+def _day(params: Mapping[str, str], name: str) -> date | None:
+    text = params.get(name, "")
+    if not text:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text[:40]!r} is not a day.", field=name, hint="Use a day such as 2026-01-31."
+        ) from error
+    if not 1970 <= day.year <= 2200:
+        raise InvalidInput(
+            "The year is out of range.", field=name, hint="Use a year from 1970 to 2200."
+        )
+    return day
+
+
+def _page_number(text: str) -> int:
+    number = parse_record_number(text)
+    if number is None or not 1 <= number <= 10**7:
+        raise InvalidInput(
+            f"{text[:20]!r} is not a page.", field="page", hint="Pages count from 1."
+        )
+    return number

@@ -1,0 +1,171 @@
+"""Pages of activities: list, filters, CSV, add with preview, detail, withdrawal."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from apps.activity.kinds import KINDS
+from apps.activity.models import Activity
+from apps.activity.services import record_activity
+from apps.core.clock import now_us
+from apps.core.jobs import run_until_idle
+from apps.core.units import MJ_PER_KWH
+from tests.activity.support import draft
+from tests.builders import SmallLab
+from tests.dashboard.support import HOSTILE, assert_needs_sign_in, queries, text_of
+
+LIST = "/activities/"
+ADD = "/activities/add/cloud_storage/"
+FORM = {
+    "name": "Backup",
+    "project": "demo",
+    "first_day": "2026-10-01",
+    "last_day": "2026-10-31",
+    "zone": "DE",
+    "provider": "aws",
+    "tb_months": "12",
+    "medium": "hdd",
+    "replicas": "1",
+}
+
+
+def record(lab: SmallLab, **changes: Any) -> Activity:
+    activity, _ = record_activity(lab=lab.lab, draft=draft(**changes), by=lab.owner, now=now_us())
+    return activity
+
+
+def page(client: Client, address: str, status: int = 200) -> str:
+    reply = client.get(address)
+    assert reply.status_code == status, text_of(reply)[:2000]
+    return text_of(reply)
+
+
+def post(client: Client, address: str, status: int, **data: Any) -> str:
+    reply = client.post(address, data)
+    assert reply.status_code == status, text_of(reply)[:3000]
+    return reply["Location"] if status == 302 else text_of(reply)
+
+
+def test_empty_list_offers_every_kind(owner: Client, viewer: Client) -> None:
+    text = page(owner, LIST)
+    assert 'data-empty="activities"' in text
+    for kind in KINDS:
+        assert f"/activities/add/{kind}/" in text
+        page(owner, f"/activities/add/{kind}/")
+    assert "/activities/add/" not in page(viewer, LIST)
+    page(viewer, ADD, 403)
+    page(owner, "/activities/add/nope/", 404)
+
+
+def test_preview_saves_nothing_and_save_shows_the_figures(owner: Client, lab: SmallLab) -> None:
+    energy_mj = 5_694 * MJ_PER_KWH // 1000
+    text = post(owner, ADD, 200, **FORM, preview="1")
+    assert f'data-preview="{energy_mj}"' in text
+    assert not Activity.objects.exists()
+    address = post(owner, ADD, 302, **FORM)
+    assert "data-not-counted" in page(owner, address)
+    run_until_idle(worker="test")
+    text = page(owner, address)
+    assert "data-not-counted" not in text
+    assert f'data-value="{energy_mj}"' in text
+    assert "metric=emission_ug" in text
+    assert "data-source" in text
+
+
+@pytest.mark.parametrize("button", [{}, {"preview": "1"}])
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"zone": "Atlantis"}, "zone"),
+        ({"zone": ""}, "zone"),
+        ({"tb_months": "x"}, "tb_months"),
+        ({"tb_months": ""}, "tb_months"),
+        ({"medium": "paper"}, "medium"),
+        ({"last_day": "2026-09-01"}, "last_day"),
+        ({"last_day": "9999-12-31"}, "last_day"),
+        ({"last_day": "2199-12-31"}, "last_day"),
+        ({"first_day": "0001-01-01"}, "first_day"),
+        ({"pue": "0.5"}, "pue"),
+        ({"project": "nope"}, "project"),
+    ],
+)
+def test_errors_are_at_their_fields(
+    owner: Client, button: dict[str, str], changes: dict[str, str], field: str
+) -> None:
+    assert f'data-field-error="{field}"' in post(owner, ADD, 400, **{**FORM, **changes, **button})
+    assert not Activity.objects.exists()
+
+
+def test_an_external_id_of_another_activity(owner: Client) -> None:
+    post(owner, ADD, 302, **FORM, external_id="x")
+    post(owner, ADD, 302, **FORM, external_id="x")  # equal content
+    text = post(owner, ADD, 409, **{**FORM, "tb_months": "1"}, external_id="x")
+    assert 'data-field-error="external_id"' in text
+    assert Activity.objects.count() == 1
+
+
+def test_filters_and_csv(owner: Client, lab: SmallLab) -> None:
+    first = record(lab, name="=cmd()", external_id="7")
+    second = record(lab, name="other", kind="network_transfer", inputs={"gigabytes": 1}, project="")
+    for query, rows in (
+        ("", {first, second}),
+        ("kind=file_server", {first}),
+        ("project=demo", {first}),
+        ("from=2026-11-01&to=2026-11-30", {first, second}),
+        ("to=2026-10-01", set()),
+        ("from=2026-11-20", set()),
+    ):
+        text = page(owner, f"{LIST}?{query}")
+        found = {each for each in (first, second) if f'data-activity="{each.uuid}"' in text}
+        assert found == rows
+        assert ('data-empty="filters"' in text) == (not rows)
+        reply = owner.get(f"/activities.csv?{query}")
+        lines = b"".join(reply.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+        assert len(lines) == 1 + len(rows)
+        if rows == {first}:
+            assert f",{first.energy_mj},{first.low_mj},{first.high_mj}," in lines[1]
+            assert ",'=cmd()," in lines[1]
+    for query in ("kind=nope", "from=x", "from=9999-12-31", "page=0", "project=%00"):
+        page(owner, f"{LIST}?{query}", 400)
+
+
+def test_withdrawal(owner: Client, member: Client, viewer: Client, lab: SmallLab) -> None:
+    activity = record(lab)
+    address = f"{LIST}{activity.uuid}/"
+    for client in (member, viewer):  # somebody else's
+        assert 'data-form="withdraw"' not in page(client, address)
+        post(client, address, 403, reason="x")
+    assert 'data-field-error="reason"' in post(owner, address, 400, reason=" ")
+    post(owner, address, 302, reason=HOSTILE)
+    text = page(owner, address)
+    assert "data-withdrawn" in text
+    assert "<script>alert" not in text
+    assert 'data-form="withdraw"' not in text
+    assert "data-withdrawn" in page(owner, LIST)
+    post(owner, address, 409, reason="again")
+
+
+def test_other_labs_and_methods(owner: Client, outsider: Client, lab: SmallLab) -> None:
+    activity = record(lab, name=HOSTILE)
+    address = f"{LIST}{activity.uuid}/"
+    assert "<script>alert" not in page(owner, address) + page(owner, LIST)
+    page(outsider, address, 404)
+    post(outsider, address, 404, reason="x")
+    assert str(activity.uuid) not in page(outsider, LIST)
+    page(owner, f"{LIST}{uuid4()}/", 404)
+    post(owner, LIST, 405)
+    assert_needs_sign_in(LIST)
+    activity.refresh_from_db()
+    assert activity.withdrawn_us is None
+
+
+def test_the_list_needs_a_constant_number_of_queries(owner: Client, lab: SmallLab) -> None:
+    record(lab)
+    page(owner, LIST)
+    few = queries(owner, LIST)
+    for i in range(4):
+        record(lab, name=f"nas-{i}")
+    assert queries(owner, LIST) == few
