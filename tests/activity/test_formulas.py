@@ -39,9 +39,9 @@ def test_every_kind_is_defined() -> None:
         ("external_cluster", {"gpu_hours": "1082990", "watts_per_gpu": 400}, "433196"),
         # Touvron et al. 2023: LLaMA-65B without its PUE
         ("external_cluster", {"gpu_hours": 1022362, "watts_per_gpu": 400}, "408944.8"),
-        # accounting by Cloud Carbon Footprint: 1 TB on HDD for a year at 0.65 Wh per TB-hour
+        # Cloud Carbon Footprint, Methodology: 1 TB on HDD for a year at 0.65 Wh per TB-hour
         ("cloud_storage", {"provider": "aws", "tb_months": 12, "medium": "hdd"}, "5.694"),
-        ("cloud_backup", {"provider": "gcp", "tb_months": 1, "medium": "ssd", "replicas": 2}, "1.752"),
+        ("cloud_backup", {"provider": "gcp", "tb_months": 2, "medium": "ssd"}, "1.752"),
         ("network_transfer", {"gigabytes": 5000}, "5"),
         ("file_server", {"disks": 8, "watts_per_disk": "6.5", "hours": 100}, "5.2"),
         ("other_device", {"device": "laptop", "watts": 30, "hours": 100, "count": 2}, "6"),

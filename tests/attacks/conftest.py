@@ -13,7 +13,7 @@ from apps.accounts.services.invitations import invite
 from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
-from apps.activity.services import Draft, record_activity
+from apps.activity.services import record_activity
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
 from apps.assets.models import Asset
@@ -43,7 +43,7 @@ from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.runs import RunFacts, put_run
 from apps.trackers.mlflow.models import MlflowRun, MlflowSource
 from apps.trackers.mlflow.services.servers import SourceIn, add_source
-from tests.activity.support import DAY_US
+from tests.activity.support import DAY_US, draft
 from tests.api.conftest import add_person
 from tests.artifacts.support import edge, row
 from tests.artifacts.support import register_rows as artifacts_told
@@ -252,7 +252,7 @@ def _grid_provider(small: SmallLab, name: str) -> None:
 
 def _activity(small: SmallLab, name: str) -> None:
     """Add a day of cloud use, two days before the run."""
-    draft = Draft(
+    used = draft(
         kind="cloud_compute",
         name=name[:200],
         start_us=T0 - 2 * DAY_US,
@@ -268,7 +268,7 @@ def _activity(small: SmallLab, name: str) -> None:
         zone="DE",
         external_id=name[:200],
     )
-    record_activity(lab=small.lab, draft=draft, by=small.owner, now=now_us())
+    record_activity(lab=small.lab, draft=used, by=small.owner, now=now_us())
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:

@@ -26,8 +26,8 @@ MEMORY_MW = (392, 375, 408)
 # PUE that the providers' facilities have on average (Cloud Carbon Footprint, Methodology).
 PUE_PPM = {AWS: 1_135_000, AZURE: 1_185_000, GCP: 1_100_000}
 SOURCE = (
-    "vCPU curves and memory: Cloud Carbon Footprint, Methodology, Apache-2.0. GPU: maximum power of "
-    "the catalogue × utilization. Range: ±40 % of processors, 0.375 to 0.408 W per GB of memory"
+    "vCPU curves and memory: Cloud Carbon Footprint, Methodology, Apache-2.0. GPU: maximum power "
+    "of the catalogue × utilization. Range: ±40 % of processors, 0.375 to 0.408 W per GB of memory"
 )
 
 

@@ -10,8 +10,8 @@ from apps.activity.formulas.estimate import Estimate, Values, estimate, number, 
 # kWh per GB: value, low, high.
 KWH_PER_GB = (Fraction(1, 1000), Fraction(1, 10_000), Fraction(6, 100))
 SOURCE = (
-    "0.001 kWh per GB: Cloud Carbon Footprint, Methodology (2021), Apache-2.0. Range 0.0001 to 0.06 "
-    "kWh per GB, as published figures differ"
+    "0.001 kWh per GB: Cloud Carbon Footprint, Methodology (2021), Apache-2.0. Range 0.0001 to "
+    "0.06 kWh per GB, as published figures differ"
 )
 
 

@@ -93,6 +93,11 @@ class ActivityForm(PageForm):
             self.fields[each.name] = _input_field(each)
 
     @property
+    def is_preview(self) -> bool:
+        """Whether the result is requested, and nothing is saved."""
+        return self.is_bound and "preview" in self.data
+
+    @property
     def input_fields(self) -> list[forms.BoundField]:
         """Fields of the kind."""
         return [self[each.name] for each in self.kind.inputs]

@@ -69,7 +69,9 @@ class Scope:
 
 @dataclass(frozen=True)
 class PreviewPage:
-    """The result of an activity before it is saved. ``factor``: '' if the zone has no annual one."""
+    """The result of an activity before it is saved. ``factor``: '' for a zone without an annual
+    one.
+    """
 
     energy: str
     energy_mj: int

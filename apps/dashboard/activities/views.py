@@ -42,7 +42,7 @@ def add(request: HttpRequest, visitor: Visitor, kind: str) -> HttpResponseBase:
     found = or_not_found(KINDS.get(kind), "kind of activity", reverse("activities"))
     form = ActivityForm.from_request(request, visitor, kind=found)
     preview = None
-    if form.is_bound and "preview" in request.POST:
+    if form.is_preview:
         preview = form.preview()
     elif form.is_bound and form.submit():
         messages.success(request, form.message)
