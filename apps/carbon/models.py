@@ -9,7 +9,10 @@ from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.choices import Resolution, RollupKind, UseKind
-from apps.carbon.providers.models import GridProvider  # noqa: F401  # so that Django finds it
+from apps.carbon.providers.models import (  # so that Django finds them
+    ForecastHour,  # noqa: F401
+    GridProvider,  # noqa: F401
+)
 from apps.fleet.models import Node, SitePrice
 from apps.ingest.choices import EnergyQuality
 from apps.runs.models import Run
