@@ -43,7 +43,7 @@ from apps.core.intervals import day_edges
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, hour_of
-from apps.dashboard.coverage import covered_by_day, covered_by_hour
+from apps.carbon.coverage import covered_by_day, covered_by_hour
 from apps.dashboard.figures import total
 from apps.energy.services.idle import set_idle_policy
 from apps.energy.services.ledger import rebuild_ledger

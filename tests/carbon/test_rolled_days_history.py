@@ -38,7 +38,7 @@ from apps.carbon.rollups import writer
 from apps.core.intervals import day_edges
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
-from apps.dashboard.coverage import device_times
+from apps.carbon.coverage import device_times
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.models import ACTIVE, Device, SitePrice

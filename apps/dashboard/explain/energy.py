@@ -16,7 +16,7 @@ from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM, US_PER_HOUR
-from apps.dashboard.coverage import device_times
+from apps.carbon.coverage import device_times
 from apps.dashboard.explain.citation import citation, known_share
 from apps.dashboard.explain.cost import CostView, cost_view
 from apps.dashboard.explain.device_hour import HourView, hour_view
