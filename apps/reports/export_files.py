@@ -121,7 +121,7 @@ def _parse_lines(
     export = Export(file_format)
     try:
         last, export.hashes = parse_hashes(lines)
-    except ValueError:
+    except (ValueError, TypeError, csv.Error):
         last = len(lines)
         export.errors.append(ExportError(last, "The hashes at the end cannot be read."))
     for index, text in enumerate(lines[1:last], start=2):

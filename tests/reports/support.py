@@ -5,8 +5,8 @@ from datetime import date
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.carbon.hourly_factors import record_hours
 from apps.carbon.figures.scopes import OUTSIDE
+from apps.carbon.hourly_factors import record_hours
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
@@ -60,7 +60,7 @@ def full_lab() -> SmallLab:
             lab=small.lab, uuid=uuid.uuid4(), hostname=f"n{number}", facts={}, site=site, now=T0
         )
         run_until_idle(worker="test")
-        push(node, [W(f"gpu:GPU-{number}", 7_777_777_777 + number)])
+        push(node, [W(f"gpu:GPU-{number}", 7_777_777 + number)])
     bought(small, name="A100", kg=150, now=DECEMBER_US)
     bought(small, name="Unknown", kg=None, now=DECEMBER_US)
     provisional(small.lab, {0: 321})
