@@ -1,7 +1,9 @@
 """Close and restate a period: frozen figures are those of the API, and are stored once."""
 
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -21,7 +23,7 @@ from apps.reports.checklist import checklist
 from apps.reports.conservation import imbalances
 from apps.reports.figures import current_rows
 from apps.reports.models import Statement
-from apps.reports.rows import FACTOR, LAB, LINE
+from apps.reports.rows import FACTOR, LAB, LINE, Row
 from apps.reports.selectors import (
     differences,
     figure_query_of,
@@ -250,8 +252,12 @@ def test_integers_are_those_that_python_computes_from_the_ledger(small: SmallLab
     """Both databases agree with Python, so they agree with each other."""
     statement = close(small).statement
     stored = {row.label: value for row, value in lines(statement).items() if not row.factor}
-    subjects = {"lab": {}, "project:demo": {"subject_kind": "project", "subject_key": "demo"},
-                "~idle": {"consumer": "idle"}, "~unattributed": {"consumer": "unattributed"}}  # fmt: skip
+    subjects = {
+        "lab": {},
+        "project:demo": {"subject_kind": "project", "subject_key": "demo"},
+        "~idle": {"consumer": "idle"},
+        "~unattributed": {"consumer": "unattributed"},
+    }
     for subject, narrowed in subjects.items():
         query = FigureQuery("energy_mj", statement.from_hour, statement.to_hour, **narrowed)
         listed = list(entries(small.lab, query))
@@ -265,3 +271,26 @@ def test_integers_are_those_that_python_computes_from_the_ledger(small: SmallLab
         assert stored[f"{subject}, emission_ug, location, lifecycle"] == sum(
             emission_ug(row["energy_mj"], row["pue_ppm"], row["factor_ug_per_kwh"]) for row in known
         )
+
+
+def test_figures_that_change_while_they_are_read_are_read_again(
+    small: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, uploads = list[list[Row]](), itertools.count(9)
+
+    def changing(*arguments: Any) -> list[Row]:
+        reads.append(current_rows(*arguments))
+        if len(reads) < stable_from:
+            number = next(uploads)
+            use(small, 1, at_us=T0 + number * US_PER_HOUR, seq=1000 + number)
+        return reads[-1]
+
+    monkeypatch.setattr("apps.reports.services.current_rows", changing)
+    stable_from = 100
+    with pytest.raises(Conflict, match="change at the moment"):
+        close(small)
+    assert not Statement.objects.exists()
+    reads.clear()
+    stable_from = 2
+    statement = close(small).statement
+    assert figure_rows(frozen_rows(statement)) == reads[-1] == reads[-2] != reads[0]
