@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "apps.artifacts",
     "apps.trackers",
     "apps.preflight",
+    "apps.reports",
     "apps.dashboard",
 ]
 

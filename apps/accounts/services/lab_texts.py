@@ -55,6 +55,7 @@ _READINGS = {
             "catalog.HardwareModel.vendor", "catalog.HardwareModel.match_key",
             "catalog.HardwareAlias.match_key", "catalog.HardwareModel.architecture",
             "fleet.SiteZone.zone", "fleet.Device.key", "fleet.Device.name",
+            "reports.Statement.content", "reports.Statement.sha256", "reports.Statement.time_zone",
         ),
         Reading.KEPT,
     ),

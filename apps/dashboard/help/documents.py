@@ -30,7 +30,15 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Figures",
-        ("methodology", "scopes", "factor-providers", "greener-hours", "attribution", "glossary"),
+        (
+            "methodology",
+            "scopes",
+            "statements",
+            "factor-providers",
+            "greener-hours",
+            "attribution",
+            "glossary",
+        ),  # fmt: skip
     ),
     ("Hardware", ("assets", "asset-sources", "catalog", "replacement")),
     ("Artifacts", ("artifacts",)),

@@ -19,6 +19,7 @@ from apps.dashboard.formatting import figure_text, grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
+from apps.reports.choices import StatementAct
 from apps.runs.choices import Act as RunAct
 from apps.trackers.choices import Act as TrackerAct
 
@@ -27,7 +28,16 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, ProviderAct, TrackerAct)
+    for kind in (
+        Act,
+        ArtifactAct,
+        DuplicateAct,
+        RunAct,
+        AssetSourceAct,
+        ProviderAct,
+        StatementAct,
+        TrackerAct,
+    )
     for value, label in kind.choices
 }
 
