@@ -12,6 +12,7 @@ from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.carbon.choices import ProviderAct
+from apps.carbon.market.choices import InstrumentAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
@@ -36,6 +37,7 @@ _LABELS = {
         AssetSourceAct,
         ProviderAct,
         StatementAct,
+        InstrumentAct,
         TrackerAct,
     )
     for value, label in kind.choices
