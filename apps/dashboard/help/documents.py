@@ -38,7 +38,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "greener-hours",
             "attribution",
             "glossary",
-        ),  # fmt: skip
+        ),
     ),
     ("Hardware", ("assets", "asset-sources", "catalog", "replacement")),
     ("Artifacts", ("artifacts",)),
