@@ -228,7 +228,7 @@ def _chart(rows: Sequence[HourRow], zone: ZoneInfo) -> Chart:
     figure.update_layout(
         barmode="overlay",
         yaxis={"rangemode": "tozero", "nticks": 5},
-        xaxis={"type": "date", "tickformat": "%H:%M\n%-d %b", "nticks": 8},
+        xaxis={"type": "date", "tickformat": "%H:%M\n%-d %b", "nticks": 5, "tickangle": 0},
         showlegend=False,
         margin={"r": 10, "b": 42},
     )
