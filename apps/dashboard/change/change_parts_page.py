@@ -1,0 +1,427 @@
+"""Page object of why use changed: the parts of a change between two periods."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from apps.accounts.models import Lab, Project
+from apps.carbon.change_parts import (
+    EFFICIENCY,
+    MIX,
+    PARTS,
+    WORK,
+    Coverage,
+    divide_change,
+    sum_parts,
+)
+from apps.carbon.figures.energy import Figure
+from apps.carbon.figures.figure_query import FigureQuery
+from apps.carbon.place_uses import PlaceUses, place_uses, series_names, uses_by_place
+from apps.core.errors import InvalidInput
+from apps.core.units import US_PER_HOUR
+from apps.dashboard.change.change_chart import waterfall
+from apps.dashboard.change.part_texts import PART_TEXTS
+from apps.dashboard.charts import Chart
+from apps.dashboard.coverage import DeviceTime, device_times, time_shares
+from apps.dashboard.figures import Projected, Quantity, estimated, quantity, signed
+from apps.dashboard.formatting import Unit, percent, unit_for
+from apps.dashboard.frame.period_steps import NO_COMPARISON, compared_period
+from apps.dashboard.overview.energy_use import SPECIAL
+from apps.dashboard.periods import Period, lab_query, local
+
+ENERGY, EMISSIONS = "energy_mj", "emission_ug"
+METRICS = {EMISSIONS: "Emissions", ENERGY: "Energy"}
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A part with its amount. ``width``: of its bar, in percent of half the cell."""
+
+    key: str
+    label: str
+    meaning: str
+    value: int
+    amount: Projected
+    direction: str
+    width: str
+
+
+@dataclass(frozen=True)
+class ChargeRow:
+    """A project or receiver without project: device-hours (work and mix), energy per device-hour,
+    all other parts, and the difference, which is their sum.
+    """
+
+    key: str
+    name: str
+    href: str
+    values: dict[str, int]
+    cells: list[tuple[int, Projected]]
+
+
+@dataclass(frozen=True)
+class PeriodFacts:
+    """A period with its figure and the share of its device time with data ('–': none expected)."""
+
+    name: str
+    whole: Quantity
+    coverage: str
+
+
+@dataclass(frozen=True)
+class Division:
+    """A change and its parts. ``parts`` are by charged party."""
+
+    metric: str
+    figures: tuple[Figure, Figure]
+    difference: int
+    parts: Mapping[str, Mapping[str, int]]
+    by_charge: tuple[Mapping[str, Figure], Mapping[str, Figure]]
+
+
+@dataclass(frozen=True)
+class ChangePartsPage:
+    """Content of the page. Without ``rows``, ``reason`` says why nothing is divided. ``gap``:
+    energy without a factor, for which reason energy is divided instead of emissions.
+    """
+
+    period: Period
+    earlier: str
+    project: Project | None
+    metric: str
+    metrics: list[tuple[str, str, bool]]
+    reason: str
+    gap: Projected | None = None
+    direction: str = ""
+    difference: Projected | None = None
+    cause: str = ""
+    cause_amount: Projected | None = None
+    facts: Sequence[PeriodFacts] = ()
+    notes: Sequence[str] = ()
+    unit: str = ""
+    chart: Chart | None = None
+    rows: Sequence[PartRow] = ()
+    total: Projected | None = None
+    charges: Sequence[ChargeRow] = ()
+    totals: Sequence[tuple[int, Projected]] = ()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is read of both periods. ``reason``: why they cannot be compared."""
+
+    periods: tuple[Period, Period]
+    times: tuple[list[DeviceTime], list[DeviceTime]]
+    uses: tuple[PlaceUses, PlaceUses]
+    reason: str
+
+
+def requested_metric(text: str) -> str:
+    """Return a metric. Raises InvalidInput for another text."""
+    if text not in METRICS:
+        raise InvalidInput(
+            f"{text[:40]!r} is not a metric of this page.",
+            field="metric",
+            hint=f"Use one of {', '.join(METRICS)}.",
+        )
+    return text
+
+
+def change_parts_page(
+    *, lab: Lab, project: Project | None, period: Period, comparison: str, metric: str, now: int
+) -> ChangePartsPage:
+    """Return the parts of a change. The number of queries does not depend on the number of rows."""
+    period = period.measured_part(now)
+    links = _metric_links(project, period, comparison, metric)
+    earlier = compared_period(period, comparison)
+    if earlier is None:
+        reason = "no earlier period is chosen"
+        return ChangePartsPage(period, "", project, metric, links, reason)
+    compared = _compared(lab, project, earlier, period, now)
+    if compared.reason:
+        return ChangePartsPage(period, earlier.label, project, metric, links, compared.reason)
+    division = _divide(lab, compared, metric)
+    query = _query(lab, project, period, division.metric)
+    whole = sum_parts(division.parts)
+    unit = unit_for(division.metric, [division.difference, *whole.values()], column=True)
+    names = dict(lab.projects.values_list("slug", "name"))
+    cause, cause_ug = _cause(division, names)
+    gap_mj = sum(figure.without_factor_mj for figure in division.figures)
+    is_gap = metric == EMISSIONS and division.metric == ENERGY
+    rows = _rows(whole, division.metric, unit)
+    return ChangePartsPage(
+        period=period,
+        earlier=earlier.label,
+        project=project,
+        metric=division.metric,
+        metrics=_metric_links(project, period, comparison, division.metric),
+        reason="",
+        gap=estimated(gap_mj) if is_gap else None,
+        direction=_direction(division.difference),
+        difference=estimated(abs(division.difference), division.metric),
+        cause=cause,
+        cause_amount=signed(cause_ug, division.metric) if cause else None,
+        facts=[
+            PeriodFacts(
+                part.label,
+                quantity(query.replace(from_hour=part.from_hour, to_hour=part.to_hour), figure),
+                _coverage_text(times),
+            )
+            for part, figure, times in zip(
+                compared.periods, division.figures, compared.times, strict=True
+            )
+        ],
+        notes=_notes(compared),
+        unit=unit.name,
+        chart=_chart(rows, division, unit),
+        rows=rows,
+        total=signed(division.difference, division.metric, unit),
+        charges=[]
+        if project
+        else _charges(division, names, period, comparison, unit),
+        totals=_cells(_grouped(whole, division.difference), division.metric, unit),
+    )
+
+
+def change_parts_rows(
+    *, lab: Lab, project: Project | None, period: Period, comparison: str, metric: str, now: int
+) -> tuple[tuple[Period, Period], Division, dict[str, str]]:
+    """Return the periods (earlier, later), the division and the names of projects for a file.
+    Raises InvalidInput if the periods cannot be compared.
+    """
+    period = period.measured_part(now)
+    earlier = compared_period(period, comparison)
+    reason = "no earlier period is chosen" if comparison == NO_COMPARISON else ""
+    if earlier is not None:
+        compared = _compared(lab, project, earlier, period, now)
+        reason = compared.reason
+    if earlier is None or reason:
+        raise InvalidInput(
+            f"The periods cannot be compared: {reason}.",
+            field="compare",
+            hint="Choose another period or comparison.",
+        )
+    division = _divide(lab, compared, metric)
+    if division.metric != metric:
+        raise InvalidInput(
+            "Some energy has no emission factor, so the emissions cannot be divided.",
+            field="metric",
+            hint=f"Use metric={ENERGY}, or choose the grid zone of each site.",
+        )
+    return compared.periods, division, dict(lab.projects.values_list("slug", "name"))
+
+
+def _query(lab: Lab, project: Project | None, period: Period, metric: str) -> FigureQuery:
+    query = lab_query(lab, period, metric)
+    return query.replace(subject_kind="project", subject_key=project.slug) if project else query
+
+
+def _compared(
+    lab: Lab, project: Project | None, earlier: Period, later: Period, now: int
+) -> Compared:
+    """Return both periods as measured, with the reason against comparing them."""
+    before, after = (
+        (
+            device_times(lab, part.from_hour, part.to_hour, now),
+            place_uses(lab, _query(lab, project, part, ENERGY)),
+        )
+        for part in (earlier, later)
+    )
+    reason = ""
+    if not _is_measured(*after):
+        reason = f"nothing was measured in {later.label}"
+    elif not _is_measured(*before):
+        reason = f"nothing was measured in {earlier.label}"
+        first_us = _first_us(before[0])
+        if first_us is not None and first_us >= earlier.to_hour * US_PER_HOUR:
+            day = local(first_us // US_PER_HOUR, earlier.zone)
+            reason += f", and the first reading of the lab is of {day.day} {day:%B %Y}"
+    elif project and not before[1].parts and not after[1].parts:
+        reason = f"{project.name} used no energy in either period"
+    return Compared((earlier, later), (before[0], after[0]), (before[1], after[1]), reason)
+
+
+def _is_measured(times: Sequence[DeviceTime], uses: PlaceUses) -> bool:
+    return bool(uses.parts) or any(time.measured_us or time.estimated_us for time in times)
+
+
+def _first_us(times: Sequence[DeviceTime]) -> int | None:
+    return min((time.first_us for time in times), default=None)
+
+
+def _divide(lab: Lab, compared: Compared, metric: str) -> Division:
+    """Return the parts of the change. Emissions with energy without a factor are replaced by
+    energy. Two queries.
+    """
+    before, after = compared.uses
+    figures = before.whole, after.whole
+    if metric == EMISSIONS and any(figure.without_factor_mj for figure in figures):
+        metric = ENERGY
+    series = series_names(before.factor_ids | after.factor_ids)
+    parts = divide_change(
+        uses_by_place(before, metric, series),
+        uses_by_place(after, metric, series),
+        _coverage(lab, compared.times),
+    )
+    difference = figures[1].value(metric) - figures[0].value(metric)
+    return Division(metric, figures, difference, parts, (before.by_charge(), after.by_charge()))
+
+
+def _coverage(
+    lab: Lab, times: tuple[Sequence[DeviceTime], Sequence[DeviceTime]]
+) -> dict[str, Coverage]:
+    """Return the coverage of each node in both periods. One query."""
+    uuids = {pk: str(uuid) for pk, uuid in lab.nodes.values_list("pk", "uuid")}
+    sums: dict[str, list[int]] = {}
+    for place, listed in enumerate(times):
+        for time in listed:
+            own = sums.setdefault(uuids[time.node_id], [0, 0, 0, 0])
+            own[2 * place] += time.measured_us + time.estimated_us
+            own[2 * place + 1] += time.expected_us
+    return {node: Coverage(*values) for node, values in sums.items()}
+
+
+def _coverage_text(times: Sequence[DeviceTime]) -> str:
+    sums = time_shares(times)
+    return percent(sums.expected_us - sums.unknown_us, sums.expected_us)
+
+
+def _notes(compared: Compared) -> list[str]:
+    """Return what limits the comparison."""
+    earlier, later = compared.periods
+    notes = []
+    hours = later.hours - earlier.hours
+    if hours:
+        is_longer = "longer" if hours > 0 else "shorter"
+        plural = "" if abs(hours) == 1 else "s"
+        notes.append(f"{later.label} is {abs(hours)} hour{plural} {is_longer}.")
+    first_us = _first_us(compared.times[0])
+    if first_us is not None and first_us > earlier.from_hour * US_PER_HOUR:
+        day = local(first_us // US_PER_HOUR, earlier.zone)
+        notes.append(
+            f"The first reading of the lab is of {day.day} {day:%B %Y}. Earlier use is unknown."
+        )
+    return notes
+
+
+def _grouped(parts: Mapping[str, int], difference: int) -> dict[str, int]:
+    hours = parts.get(WORK, 0) + parts.get(MIX, 0)
+    energy = parts.get(EFFICIENCY, 0)
+    return {
+        "hours": hours,
+        "efficiency": energy,
+        "other": difference - hours - energy,
+        "difference": difference,
+    }
+
+
+def _cells(values: Mapping[str, int], metric: str, unit: Unit) -> list[tuple[int, Projected]]:
+    return [(value, signed(value, metric, unit)) for value in values.values()]
+
+
+def _charges(
+    division: Division, names: Mapping[str, str], period: Period, comparison: str, unit: Unit
+) -> list[ChargeRow]:
+    """Return the rows by the size of their difference."""
+    rows = []
+    for key, parts in division.parts.items():
+        difference = sum(parts.values())
+        params: list[tuple[str, str]] = [("compare", comparison), ("metric", division.metric)]
+        page = "change"
+        if key.startswith("~"):
+            page = "nodes" if key in ("~idle", "~overhead") else "unattributed"
+            params = []
+        else:
+            params.append(("project", key))
+        query = "&".join(filter(None, (period.query, urlencode(params))))
+        values = _grouped(parts, difference)
+        rows.append(
+            ChargeRow(
+                key,
+                charge_name(key, names),
+                f"{reverse(page)}?{query}",
+                values,
+                _cells(values, division.metric, unit),
+            )
+        )
+    return sorted(rows, key=lambda row: (-abs(row.values["difference"]), row.name))
+
+
+def charge_name(key: str, names: Mapping[str, str]) -> str:
+    """Return the name of a project or of a receiver without project."""
+    return SPECIAL[key][0] if key in SPECIAL else names.get(key, key)
+
+
+def _cause(division: Division, names: Mapping[str, str]) -> tuple[str, int]:
+    """Return the largest part that goes in the direction of the difference, as text, and its
+    amount; '' without one. Work of a project contains its larger or smaller share.
+    """
+    sign = -1 if division.difference < 0 else 1
+    causes: dict[tuple[str, str], int] = {}
+    for charge, parts in division.parts.items():
+        for part, amount in parts.items():
+            if part in (WORK, MIX):
+                key = WORK, charge
+            elif part == EFFICIENCY:
+                key = part, charge
+            else:
+                key = part, ""
+            causes[key] = causes.get(key, 0) + amount
+    largest = max(causes, key=lambda key: (causes[key] * sign, key), default=None)
+    if largest is None or causes[largest] * sign <= 0:
+        return "", 0
+    text = PART_TEXTS[largest[0]]
+    words = text.more if causes[largest] > 0 else text.less
+    return words.format(charge_name(largest[1], names)), causes[largest]
+
+
+def _rows(whole: Mapping[str, int], metric: str, unit: Unit) -> list[PartRow]:
+    largest = max(map(abs, whole.values()), default=0)
+    return [
+        PartRow(
+            key,
+            PART_TEXTS[key].label,
+            PART_TEXTS[key].meaning,
+            whole[key],
+            signed(whole[key], metric, unit),
+            _direction(whole[key]),
+            f"{100 * abs(whole[key]) / largest:.2f}",
+        )
+        for key in PARTS
+        if key in whole
+    ]
+
+
+def _chart(rows: Sequence[PartRow], division: Division, unit: Unit) -> Chart | None:
+    if not rows:
+        return None
+    amount = signed(division.difference, division.metric)
+    summary = f"Parts of the difference of {amount.number} {amount.unit}: " + ", ".join(
+        f"{row.label} {row.amount.number}" for row in rows
+    )
+    return waterfall(
+        name="change-parts",
+        summary=f"{summary} {unit.name}.",
+        parts=[(row.label, row.value) for row in rows],
+        unit=unit,
+    )
+
+
+def _metric_links(
+    project: Project | None, period: Period, comparison: str, chosen: str
+) -> list[tuple[str, str, bool]]:
+    """Return (name, address, is chosen) of each metric."""
+    links = []
+    for metric, name in METRICS.items():
+        params: list[tuple[str, Any]] = [("compare", comparison), ("metric", metric)]
+        if project:
+            params.append(("project", project.slug))
+        links.append((name, f"?{period.query}&{urlencode(params)}", metric == chosen))
+    return links
+
+
+def _direction(change: int) -> str:
+    return "up" if change > 0 else "down" if change < 0 else "same"
