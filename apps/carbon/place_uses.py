@@ -68,9 +68,7 @@ def _without(figure: Figure, part: Figure) -> Figure:
     return Figure(**{name: getattr(figure, name) - getattr(part, name) for name in names})
 
 
-def uses_by_place(
-    uses: PlaceUses, metric: str, series_of: Mapping[int, str]
-) -> dict[Place, Use]:
+def uses_by_place(uses: PlaceUses, metric: str, series_of: Mapping[int, str]) -> dict[Place, Use]:
     """Return {place: use}, whose amounts are energy or emissions. Emissions need a factor for all
     energy.
     """

@@ -259,9 +259,7 @@ def estimated(
     return Projected(format_value(value, unit), unit.name, text, "", at_least)
 
 
-def signed(
-    value: int, metric: str, unit: Unit | None = None, *, currency: str = ""
-) -> Projected:
+def signed(value: int, metric: str, unit: Unit | None = None, *, currency: str = "") -> Projected:
     """Return a difference with its sign."""
     shown = estimated(value, metric, unit, currency=currency)
     return replace(shown, number=f"+{shown.number}") if value > 0 else shown

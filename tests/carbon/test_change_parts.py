@@ -46,6 +46,11 @@ def priced(
     return Use(hours, energy_mj, facility_mj, amount, {series: (facility_mj, amount)})
 
 
+def hourly_use(hours: int, energy_mj: int, facility_mj: int, g: int) -> Use:
+    amount = facility_mj * g * 1_000_000 // KWH
+    return Use(hours, energy_mj, facility_mj, amount, {"hourly DE": (facility_mj, amount)})
+
+
 USES = st.builds(
     lambda hours, energy, pue, g, series: priced(
         hours, energy, pue_percent=pue, g=g, series=series
@@ -142,16 +147,14 @@ def test_work_mix_and_efficiency_are_those_of_the_textbook(
 
 def test_each_cause_has_its_own_part() -> None:
     place = Place("vision", USED, "a")
-    base = priced(100, 100 * KWH)
-    hourly = {"hourly DE": (100 * KWH, 100 * 400 * 10**6)}
-    base = Use(100, 100 * KWH, 100 * KWH, 100 * 400 * 10**6, hourly)
+    base = hourly_use(100, 100 * KWH, 100 * KWH, 400)
     cases = {
-        WORK: Use(110, 110 * KWH, 110 * KWH, 44_000 * 10**6, {"hourly DE": (110 * KWH, 44 * 10**9)}),
-        EFFICIENCY: Use(100, 120 * KWH, 120 * KWH, 48 * 10**9, {"hourly DE": (120 * KWH, 48 * 10**9)}),
-        PUE: Use(100, 100 * KWH, 150 * KWH, 60 * 10**9, {"hourly DE": (150 * KWH, 60 * 10**9)}),
-        GRID: Use(100, 100 * KWH, 100 * KWH, 30 * 10**9, {"hourly DE": (100 * KWH, 30 * 10**9)}),
-        EDITION: Use(100, 100 * KWH, 100 * KWH, 30 * 10**9, {"31": (100 * KWH, 30 * 10**9)}),
-    }  # fmt: skip
+        WORK: hourly_use(110, 110 * KWH, 110 * KWH, 400),
+        EFFICIENCY: hourly_use(100, 120 * KWH, 120 * KWH, 400),
+        PUE: hourly_use(100, 100 * KWH, 150 * KWH, 400),
+        GRID: hourly_use(100, 100 * KWH, 100 * KWH, 300),
+        EDITION: priced(100, 100 * KWH, g=300, series="31"),
+    }
     for part, later in cases.items():
         assert divide_change({place: base}, {place: later}, {}) == {
             "vision": {part: later.amount - base.amount}
@@ -190,8 +193,14 @@ def test_a_node_with_too_little_data_is_not_separated() -> None:
 
 def test_work_on_cleaner_nodes_is_no_efficiency() -> None:
     a, b = Place("vision", USED, "a"), Place("vision", USED, "b")
-    before = {a: priced(100, 100 * KWH, g=400, series="1"), b: priced(100, 100 * KWH, g=100, series="2")}  # fmt: skip
-    after = {a: priced(50, 50 * KWH, g=400, series="1"), b: priced(150, 150 * KWH, g=100, series="2")}  # fmt: skip
+
+    def on_both(first: int, second: int) -> dict[Place, Use]:
+        return {
+            a: priced(first, first * KWH, g=400, series="1"),
+            b: priced(second, second * KWH, g=100, series="2"),
+        }
+
+    before, after = on_both(100, 100), on_both(50, 150)
     assert divide_change(before, after, {}) == {"vision": {PLACE: -50 * 300 * 10**6}}
 
 

@@ -11,9 +11,7 @@ MORE, LESS, DIFFERENCE = "s-idle", "s2", "s1"
 _NAMES = {MORE: "More", LESS: "Less", DIFFERENCE: "Difference"}
 
 
-def waterfall(
-    *, name: str, summary: str, parts: Sequence[tuple[str, int]], unit: Unit
-) -> Chart:
+def waterfall(*, name: str, summary: str, parts: Sequence[tuple[str, int]], unit: Unit) -> Chart:
     """Return the chart of (label, amount) parts and their sum. Hatched: more."""
     labels = [*(text for text, _ in parts), "Difference"]
     bars: dict[str, list[tuple[int, float, float]]] = {}
@@ -32,9 +30,7 @@ def waterfall(
             orientation="h",
             name=_NAMES[colour],
             marker=_marker(colour),
-            customdata=[
-                [escape(labels[place]), f"{length:+.3g}"] for place, _, length in places
-            ],
+            customdata=[[escape(labels[place]), f"{length:+.3g}"] for place, _, length in places],
             hovertemplate=f"%{{customdata[0]}}: %{{customdata[1]}} {unit.name}<extra></extra>",
         )
     figure.update_layout(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -33,6 +32,7 @@ from apps.dashboard.overview.energy_use import SPECIAL
 from apps.dashboard.periods import Period, lab_query, local
 
 ENERGY, EMISSIONS = "energy_mj", "emission_ug"
+_OF_ALL = ("other", "difference")  # columns of receivers without project too
 METRICS = {EMISSIONS: "Emissions", ENERGY: "Energy"}
 
 
@@ -52,14 +52,15 @@ class PartRow:
 @dataclass(frozen=True)
 class ChargeRow:
     """A project or receiver without project: device-hours (work and mix), energy per device-hour,
-    all other parts, and the difference, which is their sum.
+    all other parts, and the difference, which is their sum. Receivers without project have no
+    device-hours.
     """
 
     key: str
     name: str
     href: str
     values: dict[str, int]
-    cells: list[tuple[int, Projected]]
+    cells: list[tuple[int, Projected | None]]
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ class ChangePartsPage:
     earlier: str
     project: Project | None
     metric: str
-    metrics: list[tuple[str, str, bool]]
     reason: str
     gap: Projected | None = None
     direction: str = ""
     difference: Projected | None = None
+    percent: str = ""
     cause: str = ""
     cause_amount: Projected | None = None
     facts: Sequence[PeriodFacts] = ()
@@ -106,7 +107,7 @@ class ChangePartsPage:
     rows: Sequence[PartRow] = ()
     total: Projected | None = None
     charges: Sequence[ChargeRow] = ()
-    totals: Sequence[tuple[int, Projected]] = ()
+    totals: Sequence[tuple[int, Projected | None]] = ()
 
 
 @dataclass(frozen=True)
@@ -135,14 +136,13 @@ def change_parts_page(
 ) -> ChangePartsPage:
     """Return the parts of a change. The number of queries does not depend on the number of rows."""
     period = period.measured_part(now)
-    links = _metric_links(project, period, comparison, metric)
     earlier = compared_period(period, comparison)
     if earlier is None:
         reason = "no earlier period is chosen"
-        return ChangePartsPage(period, "", project, metric, links, reason)
+        return ChangePartsPage(period, "", project, metric, reason)
     compared = _compared(lab, project, earlier, period, now)
     if compared.reason:
-        return ChangePartsPage(period, earlier.label, project, metric, links, compared.reason)
+        return ChangePartsPage(period, earlier.label, project, metric, compared.reason)
     division = _divide(lab, compared, metric)
     query = _query(lab, project, period, division.metric)
     whole = sum_parts(division.parts)
@@ -157,11 +157,11 @@ def change_parts_page(
         earlier=earlier.label,
         project=project,
         metric=division.metric,
-        metrics=_metric_links(project, period, comparison, division.metric),
         reason="",
         gap=estimated(gap_mj) if is_gap else None,
         direction=_direction(division.difference),
         difference=estimated(abs(division.difference), division.metric),
+        percent=_percent(division),
         cause=cause,
         cause_amount=signed(cause_ug, division.metric) if cause else None,
         facts=[
@@ -179,9 +179,7 @@ def change_parts_page(
         chart=_chart(rows, division, unit),
         rows=rows,
         total=signed(division.difference, division.metric, unit),
-        charges=[]
-        if project
-        else _charges(division, names, period, comparison, unit),
+        charges=[] if project else _charges(division, names, period, comparison, unit),
         totals=_cells(_grouped(whole, division.difference), division.metric, unit),
     )
 
@@ -284,6 +282,12 @@ def _coverage(
     return {node: Coverage(*values) for node, values in sums.items()}
 
 
+def _percent(division: Division) -> str:
+    """Return the size of the difference in percent of the earlier amount, '' without one."""
+    before = division.figures[0].value(division.metric)
+    return percent(abs(division.difference), before) if before > 0 else ""
+
+
 def _coverage_text(times: Sequence[DeviceTime]) -> str:
     sums = time_shares(times)
     return percent(sums.expected_us - sums.unknown_us, sums.expected_us)
@@ -318,8 +322,13 @@ def _grouped(parts: Mapping[str, int], difference: int) -> dict[str, int]:
     }
 
 
-def _cells(values: Mapping[str, int], metric: str, unit: Unit) -> list[tuple[int, Projected]]:
-    return [(value, signed(value, metric, unit)) for value in values.values()]
+def _cells(
+    values: Mapping[str, int], metric: str, unit: Unit, *, is_project: bool = True
+) -> list[tuple[int, Projected | None]]:
+    return [
+        (value, signed(value, metric, unit) if is_project or name in _OF_ALL else None)
+        for name, value in values.items()
+    ]
 
 
 def _charges(
@@ -344,7 +353,7 @@ def _charges(
                 charge_name(key, names),
                 f"{reverse(page)}?{query}",
                 values,
-                _cells(values, division.metric, unit),
+                _cells(values, division.metric, unit, is_project=not key.startswith("~")),
             )
         )
     return sorted(rows, key=lambda row: (-abs(row.values["difference"]), row.name))
@@ -408,19 +417,6 @@ def _chart(rows: Sequence[PartRow], division: Division, unit: Unit) -> Chart | N
         parts=[(row.label, row.value) for row in rows],
         unit=unit,
     )
-
-
-def _metric_links(
-    project: Project | None, period: Period, comparison: str, chosen: str
-) -> list[tuple[str, str, bool]]:
-    """Return (name, address, is chosen) of each metric."""
-    links = []
-    for metric, name in METRICS.items():
-        params: list[tuple[str, Any]] = [("compare", comparison), ("metric", metric)]
-        if project:
-            params.append(("project", project.slug))
-        links.append((name, f"?{period.query}&{urlencode(params)}", metric == chosen))
-    return links
 
 
 def _direction(change: int) -> str:

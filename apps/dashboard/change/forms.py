@@ -1,4 +1,6 @@
-"""Form of the subject whose change is divided."""
+"""Form of what is divided: the lab or a project, energy or emissions."""
+
+from collections.abc import Mapping
 
 from django import forms
 
@@ -6,12 +8,18 @@ from apps.accounts.models import Lab
 
 
 class SubjectForm(forms.Form):
-    """Choose the lab or a project. It is sent with GET."""
+    """Choose the lab or a project, and the metric. It is sent with GET."""
 
     project = forms.ChoiceField(label="Project", required=False)
+    metric = forms.ChoiceField(label="Metric")
 
-    def __init__(self, lab: Lab, slug: str) -> None:
-        super().__init__(initial={"project": slug})
+    def __init__(self, lab: Lab, slug: str, metric: str, metrics: Mapping[str, str]) -> None:
+        super().__init__(initial={"project": slug, "metric": metric})
         projects = lab.projects.order_by("name").values_list("slug", "name")
-        choices = forms.ChoiceField(choices=[("", "Whole lab"), *projects]).choices
-        self.fields["project"].widget.choices = choices  # type: ignore[attr-defined]
+        self._offer("project", [("", "Whole lab"), *projects])
+        self._offer("metric", list(metrics.items()))
+
+    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices

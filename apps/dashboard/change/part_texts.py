@@ -7,7 +7,7 @@ from apps.carbon import change_parts as parts
 
 @dataclass(frozen=True)
 class PartText:
-    """The label of a part, what it is, and its cause in a sentence: if it adds, if it reduces.
+    """The label of a part, what it is, and the clause after 'because': if it adds, if it reduces.
     ``{}`` is the name of a project.
     """
 
@@ -45,26 +45,26 @@ PART_TEXTS = {
     parts.IDLE: PartText(
         "Idle energy",
         "Energy of devices that nobody used, charged to projects or not.",
-        "more idle energy",
-        "less idle energy",
+        "idle devices used more energy",
+        "idle devices used less energy",
     ),
     parts.OVERHEAD: PartText(
         "Node overhead",
         "Energy of nodes outside their device meters.",
-        "more node overhead",
-        "less node overhead",
+        "node overhead was higher",
+        "node overhead was lower",
     ),
     parts.SYSTEM: PartText(
         "System",
         "Energy of processes of the machines themselves.",
-        "more energy of system processes",
-        "less energy of system processes",
+        "system processes used more energy",
+        "system processes used less energy",
     ),
     parts.UNATTRIBUTED: PartText(
         "Unattributed",
         "Energy used without a known project.",
-        "more unattributed energy",
-        "less unattributed energy",
+        "unattributed use was higher",
+        "unattributed use was lower",
     ),
     parts.PLACE: PartText(
         "Other nodes",
@@ -75,25 +75,25 @@ PART_TEXTS = {
     parts.PUE: PartText(
         "PUE",
         "Change of facility energy per IT energy.",
-        "a higher PUE",
-        "a lower PUE",
+        "the PUE was higher",
+        "the PUE was lower",
     ),
     parts.GRID: PartText(
         "Grid intensity",
         "Change of the mean hourly or monthly factor of the same zone.",
-        "a higher grid intensity",
-        "a lower grid intensity",
+        "the grid intensity was higher",
+        "the grid intensity was lower",
     ),
     parts.EDITION: PartText(
         "Factor edition",
         "Energy priced with another factor: of another year, zone, source or resolution.",
-        "another factor edition",
-        "another factor edition",
+        "another factor applied",
+        "another factor applied",
     ),
     parts.UNSEPARATED: PartText(
         "Not separated",
         "Whole difference of nodes with less than half of their device time known in a period.",
-        "nodes with too little data to separate",
-        "nodes with too little data to separate",
+        "nodes without enough data changed",
+        "nodes without enough data changed",
     ),
 }

@@ -15,6 +15,7 @@ from apps.carbon.figures.figure_query import iso_hour
 from apps.core.text import is_unstorable
 from apps.dashboard.change.change_parts_page import (
     EMISSIONS,
+    METRICS,
     change_parts_page,
     change_parts_rows,
     charge_name,
@@ -57,8 +58,10 @@ def change(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
             "page": content,
             "menu": menu,
             "comparison": comparison,
-            "form": SubjectForm(visitor.lab, project.slug if project else ""),
-            "hidden": _hidden(period, comparison, content.metric),
+            "form": SubjectForm(
+                visitor.lab, project.slug if project else "", content.metric, METRICS
+            ),
+            "hidden": _hidden(period, comparison),
         },
     )
 
@@ -78,9 +81,7 @@ def change_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
         metric=metric,
         now=visitor.now,
     )
-    spans = [
-        iso_hour(hour) for part in (later, earlier) for hour in (part.from_hour, part.to_hour)
-    ]
+    spans = [iso_hour(hour) for part in (later, earlier) for hour in (part.from_hour, part.to_hour)]
     unit = "emission_ug_co2e" if metric == EMISSIONS else metric
 
     def lines() -> Iterator[tuple[Any, ...]]:
@@ -129,9 +130,9 @@ def _project(request: HttpRequest, visitor: Visitor) -> Project | None:
     return found
 
 
-def _hidden(period: Period, comparison: str, metric: str) -> list[tuple[str, str]]:
+def _hidden(period: Period, comparison: str) -> list[tuple[str, str]]:
     """Return the fields that the form of the subject preserves."""
     dates = [("period", period.preset)]
     if not period.preset:
         dates = [("from", iso_hour(period.from_hour)), ("to", iso_hour(period.to_hour))]
-    return [*dates, ("compare", comparison), ("metric", metric)]
+    return [*dates, ("compare", comparison)]
