@@ -16,6 +16,7 @@ from apps.carbon.change_parts import (
     divide_change,
     sum_parts,
 )
+from apps.carbon.coverage import DeviceTime, device_times, time_shares
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.place_uses import PlaceUses, place_uses, series_names, uses_by_place
@@ -24,7 +25,6 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.change.change_chart import waterfall
 from apps.dashboard.change.part_texts import PART_TEXTS
 from apps.dashboard.charts import Chart
-from apps.dashboard.coverage import DeviceTime, device_times, time_shares
 from apps.dashboard.figures import Projected, Quantity, estimated, quantity, signed
 from apps.dashboard.formatting import Unit, percent, unit_for
 from apps.dashboard.frame.period_steps import NO_COMPARISON, compared_period

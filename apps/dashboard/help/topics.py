@@ -13,6 +13,7 @@ TOPICS = {
     "explain": "methodology",
     "scopes": "scopes",
     "grid-providers": "factor-providers",
+    "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",
     "projects": "attribution",
     "project": "attribution",
