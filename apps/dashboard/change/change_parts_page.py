@@ -12,26 +12,28 @@ from apps.carbon.change_parts import (
     MIX,
     PARTS,
     WORK,
-    Coverage,
-    divide_change,
     sum_parts,
 )
-from apps.carbon.coverage import DeviceTime, device_times, time_shares
-from apps.carbon.figures.energy import Figure
-from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.place_uses import PlaceUses, place_uses, series_names, uses_by_place
+from apps.carbon.coverage import DeviceTime, time_shares
 from apps.core.errors import InvalidInput
-from apps.core.units import US_PER_HOUR
 from apps.dashboard.change.change_chart import waterfall
+from apps.dashboard.change.division import (
+    EMISSIONS,
+    ENERGY,
+    Division,
+    compared_periods,
+    divided_change,
+    notes_of,
+    subject_query,
+)
 from apps.dashboard.change.part_texts import PART_TEXTS
 from apps.dashboard.charts import Chart
 from apps.dashboard.figures import Projected, Quantity, estimated, quantity, signed
 from apps.dashboard.formatting import Unit, percent, unit_for
 from apps.dashboard.frame.period_steps import NO_COMPARISON, compared_period
 from apps.dashboard.overview.energy_use import SPECIAL
-from apps.dashboard.periods import Period, lab_query, local
+from apps.dashboard.periods import Period
 
-ENERGY, EMISSIONS = "energy_mj", "emission_ug"
 _OF_ALL = ("other", "difference")  # columns of receivers without project too
 METRICS = {EMISSIONS: "Emissions", ENERGY: "Energy"}
 
@@ -73,17 +75,6 @@ class PeriodFacts:
 
 
 @dataclass(frozen=True)
-class Division:
-    """A change and its parts. ``parts`` are by charged party."""
-
-    metric: str
-    figures: tuple[Figure, Figure]
-    difference: int
-    parts: Mapping[str, Mapping[str, int]]
-    by_charge: tuple[Mapping[str, Figure], Mapping[str, Figure]]
-
-
-@dataclass(frozen=True)
 class ChangePartsPage:
     """Content of the page. Without ``rows``, ``reason`` says why nothing is divided. ``gap``:
     energy without a factor, for which reason energy is divided instead of emissions.
@@ -110,16 +101,6 @@ class ChangePartsPage:
     totals: Sequence[tuple[int, Projected | None]] = ()
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What is read of both periods. ``reason``: why they cannot be compared."""
-
-    periods: tuple[Period, Period]
-    times: tuple[list[DeviceTime], list[DeviceTime]]
-    uses: tuple[PlaceUses, PlaceUses]
-    reason: str
-
-
 def requested_metric(text: str) -> str:
     """Return a metric. Raises InvalidInput for another text."""
     if text not in METRICS:
@@ -140,11 +121,11 @@ def change_parts_page(
     if earlier is None:
         reason = "no earlier period is chosen"
         return ChangePartsPage(period, "", project, metric, reason)
-    compared = _compared(lab, project, earlier, period, now)
+    compared = compared_periods(lab, project, earlier, period, now)
     if compared.reason:
         return ChangePartsPage(period, earlier.label, project, metric, compared.reason)
-    division = _divide(lab, compared, metric)
-    query = _query(lab, project, period, division.metric)
+    division = divided_change(lab, compared, metric)
+    query = subject_query(lab, project, period, division.metric)
     whole = sum_parts(division.parts)
     unit = unit_for(division.metric, [division.difference, *whole.values()], column=True)
     names = dict(lab.projects.values_list("slug", "name"))
@@ -174,7 +155,7 @@ def change_parts_page(
                 compared.periods, division.figures, compared.times, strict=True
             )
         ],
-        notes=_notes(compared),
+        notes=notes_of(compared),
         unit=unit.name,
         chart=_chart(rows, division, unit),
         rows=rows,
@@ -194,7 +175,7 @@ def change_parts_rows(
     earlier = compared_period(period, comparison)
     reason = "no earlier period is chosen" if comparison == NO_COMPARISON else ""
     if earlier is not None:
-        compared = _compared(lab, project, earlier, period, now)
+        compared = compared_periods(lab, project, earlier, period, now)
         reason = compared.reason
     if earlier is None or reason:
         raise InvalidInput(
@@ -202,7 +183,7 @@ def change_parts_rows(
             field="compare",
             hint="Choose another period or comparison.",
         )
-    division = _divide(lab, compared, metric)
+    division = divided_change(lab, compared, metric)
     if division.metric != metric:
         raise InvalidInput(
             "Some energy has no emission factor, so the emissions cannot be divided.",
@@ -210,76 +191,6 @@ def change_parts_rows(
             hint=f"Use metric={ENERGY}, or choose the grid zone of each site.",
         )
     return compared.periods, division, dict(lab.projects.values_list("slug", "name"))
-
-
-def _query(lab: Lab, project: Project | None, period: Period, metric: str) -> FigureQuery:
-    query = lab_query(lab, period, metric)
-    return query.replace(subject_kind="project", subject_key=project.slug) if project else query
-
-
-def _compared(
-    lab: Lab, project: Project | None, earlier: Period, later: Period, now: int
-) -> Compared:
-    """Return both periods as measured, with the reason against comparing them."""
-    before, after = (
-        (
-            device_times(lab, part.from_hour, part.to_hour, now),
-            place_uses(lab, _query(lab, project, part, ENERGY)),
-        )
-        for part in (earlier, later)
-    )
-    reason = ""
-    if not _is_measured(*after):
-        reason = f"nothing was measured in {later.label}"
-    elif not _is_measured(*before):
-        reason = f"nothing was measured in {earlier.label}"
-        first_us = _first_us(before[0])
-        if first_us is not None and first_us >= earlier.to_hour * US_PER_HOUR:
-            day = local(first_us // US_PER_HOUR, earlier.zone)
-            reason += f", and the first reading of the lab is of {day.day} {day:%B %Y}"
-    elif project and not before[1].parts and not after[1].parts:
-        reason = f"{project.name} used no energy in either period"
-    return Compared((earlier, later), (before[0], after[0]), (before[1], after[1]), reason)
-
-
-def _is_measured(times: Sequence[DeviceTime], uses: PlaceUses) -> bool:
-    return bool(uses.parts) or any(time.measured_us or time.estimated_us for time in times)
-
-
-def _first_us(times: Sequence[DeviceTime]) -> int | None:
-    return min((time.first_us for time in times), default=None)
-
-
-def _divide(lab: Lab, compared: Compared, metric: str) -> Division:
-    """Return the parts of the change. Emissions with energy without a factor are replaced by
-    energy. Two queries.
-    """
-    before, after = compared.uses
-    figures = before.whole, after.whole
-    if metric == EMISSIONS and any(figure.without_factor_mj for figure in figures):
-        metric = ENERGY
-    series = series_names(before.factor_ids | after.factor_ids)
-    parts = divide_change(
-        uses_by_place(before, metric, series),
-        uses_by_place(after, metric, series),
-        _coverage(lab, compared.times),
-    )
-    difference = figures[1].value(metric) - figures[0].value(metric)
-    return Division(metric, figures, difference, parts, (before.by_charge(), after.by_charge()))
-
-
-def _coverage(
-    lab: Lab, times: tuple[Sequence[DeviceTime], Sequence[DeviceTime]]
-) -> dict[str, Coverage]:
-    """Return the coverage of each node in both periods. One query."""
-    uuids = {pk: str(uuid) for pk, uuid in lab.nodes.values_list("pk", "uuid")}
-    sums: dict[str, list[int]] = {}
-    for place, listed in enumerate(times):
-        for time in listed:
-            own = sums.setdefault(uuids[time.node_id], [0, 0, 0, 0])
-            own[2 * place] += time.measured_us + time.estimated_us
-            own[2 * place + 1] += time.expected_us
-    return {node: Coverage(*values) for node, values in sums.items()}
 
 
 def _percent(division: Division) -> str:
@@ -291,24 +202,6 @@ def _percent(division: Division) -> str:
 def _coverage_text(times: Sequence[DeviceTime]) -> str:
     sums = time_shares(times)
     return percent(sums.expected_us - sums.unknown_us, sums.expected_us)
-
-
-def _notes(compared: Compared) -> list[str]:
-    """Return what limits the comparison."""
-    earlier, later = compared.periods
-    notes = []
-    hours = later.hours - earlier.hours
-    if hours:
-        is_longer = "longer" if hours > 0 else "shorter"
-        plural = "" if abs(hours) == 1 else "s"
-        notes.append(f"{later.label} is {abs(hours)} hour{plural} {is_longer}.")
-    first_us = _first_us(compared.times[0])
-    if first_us is not None and first_us > earlier.from_hour * US_PER_HOUR:
-        day = local(first_us // US_PER_HOUR, earlier.zone)
-        notes.append(
-            f"The first reading of the lab is of {day.day} {day:%B %Y}. Earlier use is unknown."
-        )
-    return notes
 
 
 def _grouped(parts: Mapping[str, int], difference: int) -> dict[str, int]:

@@ -14,13 +14,13 @@ from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import iso_hour
 from apps.core.text import is_unstorable
 from apps.dashboard.change.change_parts_page import (
-    EMISSIONS,
     METRICS,
     change_parts_page,
     change_parts_rows,
     charge_name,
     requested_metric,
 )
+from apps.dashboard.change.division import EMISSIONS
 from apps.dashboard.change.forms import SubjectForm
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, or_not_found, page
