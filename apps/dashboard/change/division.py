@@ -37,6 +37,7 @@ class Compared:
 
 
 def subject_query(lab: Lab, project: Project | None, period: Period, metric: str) -> FigureQuery:
+    """Return the query of the lab or of a project over a period."""
     query = lab_query(lab, period, metric)
     return query.replace(subject_kind="project", subject_key=project.slug) if project else query
 
