@@ -4,6 +4,7 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("apps.dashboard.overview.urls")),
+    path("", include("apps.dashboard.change.urls")),
     path("", include("apps.dashboard.explain.urls")),
     path("", include("apps.dashboard.projects.urls")),
     path("", include("apps.dashboard.runs.urls")),

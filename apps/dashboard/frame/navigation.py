@@ -83,7 +83,14 @@ SETTINGS = (
     SettingsPage("Audit log", "audit-log", for_managers=True),
 )
 GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
-    ("", (Section("Overview", "overview", "home", pages=("overview-change",), on_phone=True),)),
+    (
+        "",
+        (
+            Section(
+                "Overview", "overview", "home", pages=("overview-change", "change"), on_phone=True
+            ),
+        ),
+    ),
     (
         "Use",
         (

@@ -32,6 +32,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Figures",
         (
             "methodology",
+            "change",
             "scopes",
             "statements",
             "factor-providers",

@@ -9,6 +9,7 @@ from apps.trackers.registry import trackers
 TOPICS = {
     "overview": "methodology",
     "overview-change": "methodology#comparison-of-periods",
+    "change": "change",
     "explain": "methodology",
     "scopes": "scopes",
     "grid-providers": "factor-providers",
