@@ -28,7 +28,10 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Runs and duplicates",
         ("runs", "duplicates", "fingerprint", "slurm", "wandb", *TRACKERS),
     ),
-    ("Figures", ("methodology", "scopes", "factor-providers", "attribution", "glossary")),
+    (
+        "Figures",
+        ("methodology", "scopes", "factors", "factor-providers", "attribution", "glossary"),
+    ),
     ("Hardware", ("assets", "asset-sources", "catalog", "replacement")),
     ("Artifacts", ("artifacts",)),
     ("Operation", ("sizing", "performance", "data-flow", "archive-format", "compatibility")),
