@@ -40,7 +40,7 @@ _REASONS = {
         "The annual factor of a part of the country is used, since this hour and month have none."
     ),
     Resolution.ANNUAL_COUNTRY: (
-        "The annual factor of the country is used, since no more precise one is recorded."
+        "The annual factor of the country is used, since this hour has no more precise one."
     ),
 }
 
@@ -111,6 +111,7 @@ class ZonePage:
     chart: Chart | None
     hours: list[HourRow]
     series_zone: str
+    last_hour: int | None
     first_day: str
     last_day: str
     hours_csv: str
@@ -165,6 +166,7 @@ def zone_page(*, visitor: Visitor, zone: Zone, params: Mapping[str, str]) -> Zon
             for row in reversed(hours)
         ],
         series_zone=hours[0].factor.zone if hours else "",
+        last_hour=last,
         first_day="" if last is None else f"{local(last - CHART_HOURS + 1, visitor.zone).date()}",
         last_day="" if last is None else f"{local(last, visitor.zone).date()}",
         hours_csv=reverse("factor-hours-csv", args=[zone.code]),

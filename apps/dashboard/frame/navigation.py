@@ -95,7 +95,13 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             Section("Artifacts", "artifacts", "archive-box"),
         ),
     ),
-    ("Reduce", (Section("Cleanup", "cleanup-plans", "trash", waiting="plans for you to decide"),)),
+    (
+        "Reduce",
+        (
+            Section("Greener hours", "greener-hours", "clock"),
+            Section("Cleanup", "cleanup-plans", "trash", waiting="plans for you to decide"),
+        ),
+    ),
     (
         "Hardware",
         (

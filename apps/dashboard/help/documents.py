@@ -30,7 +30,16 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "Figures",
-        ("methodology", "scopes", "factors", "factor-providers", "attribution", "glossary"),
+        (
+            "methodology",
+            "scopes",
+            "statements",
+            "factors",
+            "factor-providers",
+            "greener-hours",
+            "attribution",
+            "glossary",
+        ),
     ),
     ("Hardware", ("assets", "asset-sources", "catalog", "replacement")),
     ("Artifacts", ("artifacts",)),

@@ -15,6 +15,7 @@ TOPICS = {
     "factor-zone": "factors#which-factor-applies",
     "lab-basis": "factors#basis",
     "grid-providers": "factor-providers",
+    "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",
     "projects": "attribution",
     "project": "attribution",

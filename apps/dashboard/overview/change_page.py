@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from django.urls import reverse
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import device_times
 from apps.carbon.figures.energy import Figure, figure, figures_by
 from apps.carbon.figures.figure_query import COST, FigureQuery
 from apps.core.errors import InvalidInput
-from apps.dashboard.coverage import device_times
 from apps.dashboard.figures import Projected, Quantity, estimated, quantity, total
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.frame.period_steps import YEAR_EARLIER

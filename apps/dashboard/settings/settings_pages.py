@@ -12,6 +12,7 @@ from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.carbon.choices import ProviderAct
+from apps.carbon.market.choices import InstrumentAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
@@ -19,6 +20,7 @@ from apps.dashboard.formatting import figure_text, grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
+from apps.reports.choices import StatementAct
 from apps.runs.choices import Act as RunAct
 from apps.trackers.choices import Act as TrackerAct
 
@@ -27,7 +29,17 @@ MAX_PARTS = 20  # of a value on the page
 REVOKED_LISTED_US = 30 * 86_400_000_000
 _LABELS = {
     value: str(label)
-    for kind in (Act, ArtifactAct, DuplicateAct, RunAct, AssetSourceAct, ProviderAct, TrackerAct)
+    for kind in (
+        Act,
+        ArtifactAct,
+        DuplicateAct,
+        RunAct,
+        AssetSourceAct,
+        ProviderAct,
+        StatementAct,
+        InstrumentAct,
+        TrackerAct,
+    )
     for value, label in kind.choices
 }
 
