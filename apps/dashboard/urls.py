@@ -11,6 +11,7 @@ urlpatterns = [
     path("", include("apps.dashboard.assets.urls")),
     path("", include("apps.dashboard.asset_sources.urls")),
     path("", include("apps.dashboard.grid_providers.urls")),
+    path("", include("apps.dashboard.factors.urls")),
     path("", include("apps.dashboard.greener_hours.urls")),
     path("", include("apps.dashboard.artifacts.urls")),
     path("", include("apps.dashboard.nodes.urls")),

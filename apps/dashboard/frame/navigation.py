@@ -74,6 +74,7 @@ def _tracker_pages() -> Iterator[SettingsPage]:
 
 SETTINGS = (
     SettingsPage("Lab", "lab-settings"),
+    SettingsPage("Basis of factors", "lab-basis"),
     SettingsPage("Tokens", "tokens"),
     SettingsPage("Attribution rules", "attribution-rules"),
     SettingsPage("Idle energy", "idle-policy"),
@@ -125,7 +126,13 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             Section("Catalogue", "catalog", "book-open"),
         ),
     ),
-    ("Reports", (Section("Scopes", "scopes", "chart-pie"),)),
+    (
+        "Reports",
+        (
+            Section("Scopes", "scopes", "chart-pie"),
+            Section("Emission factors", "factors", "bolt"),
+        ),
+    ),
     (
         "",
         (

@@ -35,6 +35,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "change",
             "scopes",
             "statements",
+            "factors",
             "factor-providers",
             "greener-hours",
             "attribution",
