@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "apps.artifacts",
     "apps.trackers",
     "apps.preflight",
+    "apps.reports",
     "apps.dashboard",
 ]
 
@@ -247,6 +248,7 @@ SPECTACULAR_SETTINGS = {
         "FindingStateEnum": "apps.preflight.choices.FindingState",
         "VerdictEnum": "apps.preflight.choices.Verdict",
         "FailureEnum": "apps.runs.choices.Failure",
+        "IntensitySourceEnum": "apps.carbon.intensity_forecast.IntensitySource",
         "ValueStateEnum": "apps.preflight.choices.ValueState",
     },
 }

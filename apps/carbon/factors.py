@@ -24,8 +24,10 @@ from apps.fleet.dated_facts import SiteFacts
 from apps.fleet.zones import zone_chain
 
 
-def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionFactor]]:
-    """Return {zone: its current annual and monthly factors on the lab's basis}. One query.
+def factors_of_zones(
+    lab: Lab, zones: Iterable[str], basis: str = ""
+) -> dict[str, list[EmissionFactor]]:
+    """Return {zone: its current annual and monthly factors on ``basis``, '': the lab's}. One query.
 
     Annual factors are those of the closest zone that has any: the zone, else its parents. So is the
     factor of each month. A lab's own factor precedes a shipped one of the same time.
@@ -33,7 +35,7 @@ def factors_of_zones(lab: Lab, zones: Iterable[str]) -> dict[str, list[EmissionF
     chains = {zone: zone_chain(zone) for zone in zones}
     usable = EmissionFactor.objects.filter(
         Q(lab=lab) | Q(lab__isnull=True),
-        basis=lab.basis,
+        basis=basis or lab.basis,
         superseded_us__isnull=True,
         ug_per_kwh__isnull=False,
         zone__in={code for chain in chains.values() for code in chain},
@@ -93,11 +95,12 @@ def latest_annual(lab: Lab, zone: str) -> EmissionFactor | None:
     return max(annual, key=lambda factor: factor.year, default=None)
 
 
-def hourly_series_of(lab: Lab, zones: Iterable[str]) -> dict[str, int]:
-    """Return {zone: id of the hourly series on the lab's basis of the zone, else of its closest
-    parent}. Zones without one are left out. One query.
+def hourly_series_of(lab: Lab, zones: Iterable[str], basis: str = "") -> dict[str, int]:
+    """Return {zone: id of the hourly series on ``basis`` ('': the lab's) of the zone, else of its
+    closest parent}. Zones without one are left out. One query.
     """
-    series = dict(HourlySeries.objects.filter(lab=lab, basis=lab.basis).values_list("zone", "id"))
+    of_basis = HourlySeries.objects.filter(lab=lab, basis=basis or lab.basis)
+    series = dict(of_basis.values_list("zone", "id"))
     if not series:
         return {}
     closest = {

@@ -3,6 +3,7 @@
 from apps.accounts.models import Lab
 from apps.carbon.hourly_factors import record_hours
 from apps.carbon.providers.fetch import fetch_provider
+from apps.carbon.providers.forecasts import fetch_forecast
 from apps.carbon.providers.models import GridProvider
 from apps.carbon.providers.services import FETCH
 from apps.carbon.rollups import writer
@@ -54,6 +55,7 @@ def fetch_provider_job(key: str) -> None:
     if row is None:
         return
     fetch_provider(row, record_hours)
+    fetch_forecast(row)
     enqueue(kind=FETCH_AGAIN, key=key, due_us=row.due_us)
 
 

@@ -9,7 +9,11 @@ from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.choices import Resolution, RollupKind, UseKind
-from apps.carbon.providers.models import GridProvider  # noqa: F401  # so that Django finds it
+from apps.carbon.market.models import Instrument  # noqa: F401  # so that Django finds it
+from apps.carbon.providers.models import (  # so that Django finds them
+    ForecastHour,  # noqa: F401
+    GridProvider,  # noqa: F401
+)
 from apps.fleet.models import Node, SitePrice
 from apps.ingest.choices import EnergyQuality
 from apps.runs.models import Run
@@ -293,9 +297,7 @@ class ChargeDay(models.Model):
 
 
 class LabDay(models.Model):
-    """The whole lab on a daily rollup: the sums of :class:`ChargeDay`, without costs, and the time
-    with data of its metered devices, µs.
-    """
+    """The whole lab on a daily rollup: sums of :class:`ChargeDay`, and covered device time, µs."""
 
     day = models.OneToOneField(
         RolledDay,

@@ -262,10 +262,18 @@ def _stacked(
             start, width = at - BAR_SHARE / 2, BAR_SHARE
             if widths is not None:  # of time axes: milliseconds from the place on
                 start, width = at, widths[i] / 1000
+            if "base" in trace:  # of a waterfall
+                found.append((trace, (start, start + width), *_edges(trace["base"][i], value)))
+                continue
             key = (place, value > 0)
             bottom, tops[key] = tops[key], tops[key] + value
             found.append((trace, (start, start + width), bottom, tops[key]))
     return found
+
+
+def _edges(base: float, value: float) -> tuple[float, float]:
+    """Return the lower and the upper edge of a bar that starts at its own place."""
+    return min(base, base + value), max(base, base + value)
 
 
 def _bar(trace: Trace, across: tuple[float, float], along: tuple[float, float]) -> Bar:

@@ -3,7 +3,7 @@ use this module.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
@@ -257,6 +257,12 @@ def estimated(
     unit = unit or unit_for(metric, [value], currency=currency)
     text = exact(value, metric, currency)
     return Projected(format_value(value, unit), unit.name, text, "", at_least)
+
+
+def signed(value: int, metric: str, unit: Unit | None = None, *, currency: str = "") -> Projected:
+    """Return a difference with its sign."""
+    shown = estimated(value, metric, unit, currency=currency)
+    return replace(shown, number=f"+{shown.number}") if value > 0 else shown
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("apps.dashboard.overview.urls")),
+    path("", include("apps.dashboard.change.urls")),
     path("", include("apps.dashboard.explain.urls")),
     path("", include("apps.dashboard.projects.urls")),
     path("", include("apps.dashboard.runs.urls")),
@@ -11,6 +12,8 @@ urlpatterns = [
     path("", include("apps.dashboard.asset_sources.urls")),
     path("", include("apps.dashboard.grid_providers.urls")),
     path("", include("apps.dashboard.activities.urls")),
+    path("", include("apps.dashboard.factors.urls")),
+    path("", include("apps.dashboard.greener_hours.urls")),
     path("", include("apps.dashboard.artifacts.urls")),
     path("", include("apps.dashboard.nodes.urls")),
     path("", include("apps.dashboard.catalog.urls")),

@@ -53,6 +53,7 @@ def address(route: str, small: SmallLab, run: str) -> str:
     filled = {
         "rest": "x-1/runs",
         "slug": PROJECT,
+        "zone": "DE",
         "uuid": uuid,
         "pk": str(small.site.pk),
         "person": str(small.owner.pk),

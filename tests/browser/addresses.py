@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 _LEFT_OUT = re.compile(
     r"^/(api|static|accounts|help|install)/|\.(csv|md)(\?|$)|/export/|^/(setup|signin|livez|readyz)"
 )
+_ZONE = re.compile(r"(?<=^/factors/)[A-Z][^/]*(?=/)")
 _UUID = re.compile(r"(?<=/)[0-9a-f]{8}-[0-9a-f-]{27}(?=/)")
 MOST = 60  # forms of addresses; beyond, only pages that none of them leads to
 
@@ -36,7 +37,8 @@ def found_from(context: Any, url: str, start: list[str]) -> list[str]:
     waiting = list(start)
     while waiting:
         address = waiting.pop(0)
-        form = re.sub(r"=[^&]*", "=", re.sub(r"(?<=/)[^/]*\d[^/]*(?=/)", "#", address))
+        form = _ZONE.sub("#", address)
+        form = re.sub(r"=[^&]*", "=", re.sub(r"(?<=/)[^/]*\d[^/]*(?=/)", "#", form))
         if form in found or (len(found) > MOST and form.split("?")[0] in paths):
             continue
         found[form] = address

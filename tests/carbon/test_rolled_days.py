@@ -19,6 +19,7 @@ from apps.accounts.services.labs import create_project
 from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import claim
 from apps.carbon.choices import RollupKind
+from apps.carbon.coverage import covered_by_day, covered_by_hour
 from apps.carbon.figures.embodied import Embodied, embodied_by, embodied_in
 from apps.carbon.figures.energy import (
     Figure,
@@ -43,7 +44,6 @@ from apps.core.intervals import day_edges
 from apps.core.jobs import run_until_idle
 from apps.core.models import Job
 from apps.core.units import US_PER_HOUR, hour_of
-from apps.dashboard.coverage import covered_by_day, covered_by_hour
 from apps.dashboard.figures import total
 from apps.energy.services.idle import set_idle_policy
 from apps.energy.services.ledger import rebuild_ledger

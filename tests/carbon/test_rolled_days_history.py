@@ -21,6 +21,7 @@ from apps.assets.choices import EventKind
 from apps.assets.services import Entry, record
 from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule, undo_claim
+from apps.carbon.coverage import device_times
 from apps.carbon.figures.embodied import embodied_in
 from apps.carbon.figures.energy import (
     Figure,
@@ -38,7 +39,6 @@ from apps.carbon.rollups import writer
 from apps.core.intervals import day_edges
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
-from apps.dashboard.coverage import device_times
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 from apps.energy.services.ledger import rebuild_ledger
 from apps.fleet.models import ACTIVE, Device, SitePrice

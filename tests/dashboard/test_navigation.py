@@ -60,6 +60,7 @@ def test_every_page_is_two_clicks_from_the_overview(owner: Client, lab: SmallLab
     steps = {
         "/assets/events/",
         "/assets/labels/",
+        "/change/",
         "/nodes/changes/",
         "/overview/change/",
         "/runs/compare/",

@@ -9,7 +9,7 @@ import time_machine
 from django.conf import settings
 from django.test import Client, override_settings
 
-from apps.dashboard.coverage import device_times
+from apps.carbon.coverage import device_times
 from apps.ingest.models import EnergyWindow, QuarantinedWindow, SealedBlock
 from apps.ingest.services.seal import cutoff_hour
 from apps.runs.services.lost_runs import _newest_window_us

@@ -68,6 +68,7 @@ class FakeServer:
         default_factory=dict
     )  # path → own bytes and shared groups; None: a server without this endpoint
     preflight: dict[str, Any] = field(default_factory=lambda: dict(NO_MATCH))
+    greener_hours: dict[str, Any] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -224,14 +225,18 @@ class _Handler(BaseHTTPRequestHandler):
         fake, path = self.server.fake, self.path.removeprefix("/api/v1/")
         if path == "ingest/":
             return 200, fake.ingest(self.body)
-        if path == "config/":
-            return 200, fake.config
         if path == "enrol/":
             return 201, {"token": "lc_node_fake", "node": self.body["node"], "lab": "cells"}
         if path == "login/":
             return 201, {"token": "lc_user_fake", "user": "ana", "lab": "cells"}
-        if path == "preflight/":
-            return 200, fake.preflight
+        stored = {
+            "config": fake.config,
+            "preflight": fake.preflight,
+            "greener-hours": fake.greener_hours,
+        }
+        name, _, rest = path.partition("/")
+        if name in stored and (not rest or rest.startswith("?")):
+            return (404, {}) if stored[name] is None else (200, stored[name])
         if path.startswith("preflight/") or path == "nodes/problem/":
             return 200, {}
         if (

@@ -10,10 +10,10 @@ from django.test import Client
 from apps.accounts.choices import Act, CodePurpose
 from apps.accounts.models import AuditEntry, OneTimeCode, Token
 from apps.accounts.services.labs import issue_node_token
+from apps.carbon.coverage import device_times, expected_between, time_shares
 from apps.carbon.figures.energy import figure
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.coverage import device_times, expected_between, time_shares
 from apps.dashboard.periods import lab_query
 from apps.fleet.models import Node
 from apps.fleet.selectors import (

@@ -48,6 +48,11 @@ class ProviderConnection:
             raise ProviderError(f"{self.provider.label} has no request for the last 24 hours.")
         return self.get(web.recent_path(self._code, self.basis))
 
+    def fetch_forecast(self, start_us: int, end_us: int) -> bytes:
+        """Return the response for the coming hours ``[start_us, end_us)``. Raises ProviderError."""
+        web = self._web()
+        return self.get(web.forecast_path(self._code, self.basis, start_us, end_us))
+
     def parse(self, body: bytes) -> Readings:
         """Return the readings of a response. Raises ProviderError."""
         return self.provider.parse(body, self._code, self.basis)

@@ -71,6 +71,19 @@ def recent_path(zone: str, basis: str) -> str:
     )
 
 
+def forecast_path(zone: str, basis: str, start_us: int, end_us: int) -> str:
+    """Return path and query of the next 72 hours: the API chooses the start."""
+    return "/v3/carbon-intensity/forecast?" + urlencode(
+        {
+            "zone": zone,
+            "horizonHours": "72",
+            "temporalGranularity": "hourly",
+            "emissionFactorType": basis,
+            "disableCallerLookup": "true",
+        }
+    )
+
+
 def headers(token: str) -> dict[str, str]:
     """Return the headers of a request."""
     return {"auth-token": token}

@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
+from apps.accounts.choices import Basis
 from apps.accounts.models import Lab, User
 
 
@@ -16,6 +17,7 @@ class GridProvider(models.Model):
       final. ``tried_us``, ``succeeded_us``: last attempt and last good response. Null: never.
     - ``message``: remark of the last success, such as refused readings. ``problem``: why the last
       attempt failed, '' after a success.
+    - ``forecast_problem``: why it has no forecast of the next hours, '' if it has one.
     - ``removed_us``: set if the provider is removed. Its hours stay.
     """
 
@@ -38,6 +40,7 @@ class GridProvider(models.Model):
     message = models.CharField(max_length=400, blank=True, default="")
     failures = models.IntegerField(default=0)
     due_us = models.BigIntegerField(default=0)
+    forecast_problem = models.CharField(max_length=400, blank=True, default="")
 
     class Meta:
         constraints = [
@@ -50,3 +53,26 @@ class GridProvider(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.zone}"
+
+
+class ForecastHour(models.Model):
+    """The forecast intensity of a coming UTC hour. Advice on when to run; no figure uses it.
+    Replaced by each new forecast of the provider.
+    """
+
+    provider = models.ForeignKey(
+        GridProvider, on_delete=models.CASCADE, db_index=False, related_name="forecast_hours"
+    )
+    basis = models.CharField(max_length=16, choices=Basis)
+    hour = models.BigIntegerField()
+    ug_per_kwh = models.BigIntegerField()
+    fetched_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "hour"], name="forecast_hour_once"),
+            models.CheckConstraint(condition=Q(ug_per_kwh__gt=0), name="forecast_hour_not_zero"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour}: {self.ug_per_kwh} µg/kWh"

@@ -18,6 +18,7 @@ class WebApi:
     - ``max_days``: most days of a request, at least 2.
     - ``range_path``, ``recent_path``: path and query of a range, and of the last 24 hours for plans
       without ranges.
+    - ``forecast_path``: path and query of the coming hours ``[start, end)``.
     - ``headers``: of a request with a token. ``error_text``: the message in an error response.
     """
 
@@ -26,6 +27,7 @@ class WebApi:
     range_path: Callable[[str, str, int, int], str]
     shape: Callable[[Any], Shape]
     error_text: Callable[[dict[str, Any]], str]
+    forecast_path: Callable[[str, str, int, int], str]
     recent_path: Callable[[str, str], str] | None = None
     headers: Callable[[str], Mapping[str, str]] | None = None
 
@@ -67,6 +69,7 @@ PROVIDERS: Mapping[str, Provider] = {
             max_days=electricity_maps.MAX_DAYS,
             range_path=electricity_maps.range_path,
             recent_path=electricity_maps.recent_path,
+            forecast_path=electricity_maps.forecast_path,
             headers=electricity_maps.headers,
             shape=electricity_maps.shape,
             error_text=electricity_maps.error_text,
@@ -83,6 +86,7 @@ PROVIDERS: Mapping[str, Provider] = {
             address="https://api.carbonintensity.org.uk",
             max_days=uk_carbon_intensity.MAX_DAYS,
             range_path=uk_carbon_intensity.range_path,
+            forecast_path=uk_carbon_intensity.range_path,
             shape=uk_carbon_intensity.shape,
             error_text=uk_carbon_intensity.error_text,
         ),
@@ -98,6 +102,7 @@ PROVIDERS: Mapping[str, Provider] = {
             address="https://api.energy-charts.info",
             max_days=energy_charts.MAX_DAYS,
             range_path=energy_charts.range_path,
+            forecast_path=energy_charts.range_path,
             shape=energy_charts.shape,
             error_text=energy_charts.error_text,
         ),

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from apps.carbon.coverage import DeviceTime, time_shares
 from apps.carbon.figures.figure_query import COST, FigureQuery
-from apps.dashboard.coverage import DeviceTime, time_shares
 from apps.dashboard.explain.cost import CostView
 from apps.dashboard.explain.pricing import Pricing, factor_text
 from apps.dashboard.explain.subjects import filter_text

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import device_times
 from apps.carbon.figures.energy import earlier_edition, entries, normal
 from apps.carbon.figures.factor_spans import year_start_hour
 from apps.carbon.figures.figure_query import COST, FigureQuery, iso_hour
@@ -16,7 +17,6 @@ from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.models import EmissionFactor
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM, US_PER_HOUR
-from apps.dashboard.coverage import device_times
 from apps.dashboard.explain.citation import citation, known_share
 from apps.dashboard.explain.cost import CostView, cost_view
 from apps.dashboard.explain.device_hour import HourView, hour_view

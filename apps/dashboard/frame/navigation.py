@@ -74,6 +74,7 @@ def _tracker_pages() -> Iterator[SettingsPage]:
 
 SETTINGS = (
     SettingsPage("Lab", "lab-settings"),
+    SettingsPage("Basis of factors", "lab-basis"),
     SettingsPage("Tokens", "tokens"),
     SettingsPage("Attribution rules", "attribution-rules"),
     SettingsPage("Idle energy", "idle-policy"),
@@ -83,7 +84,14 @@ SETTINGS = (
     SettingsPage("Audit log", "audit-log", for_managers=True),
 )
 GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
-    ("", (Section("Overview", "overview", "home", pages=("overview-change",), on_phone=True),)),
+    (
+        "",
+        (
+            Section(
+                "Overview", "overview", "home", pages=("overview-change", "change"), on_phone=True
+            ),
+        ),
+    ),
     (
         "Use",
         (
@@ -95,7 +103,13 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             Section("Artifacts", "artifacts", "archive-box"),
         ),
     ),
-    ("Reduce", (Section("Cleanup", "cleanup-plans", "trash", waiting="plans for you to decide"),)),
+    (
+        "Reduce",
+        (
+            Section("Greener hours", "greener-hours", "clock"),
+            Section("Cleanup", "cleanup-plans", "trash", waiting="plans for you to decide"),
+        ),
+    ),
     (
         "Hardware",
         (
@@ -113,7 +127,13 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             Section("Catalogue", "catalog", "book-open"),
         ),
     ),
-    ("Reports", (Section("Scopes", "scopes", "chart-pie"),)),
+    (
+        "Reports",
+        (
+            Section("Scopes", "scopes", "chart-pie"),
+            Section("Emission factors", "factors", "bolt"),
+        ),
+    ),
     (
         "",
         (

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import device_stays, device_times, time_shares
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.coverage import device_stays, device_times, time_shares
 from apps.dashboard.figures import (
     EnergyAndEmissions,
     Quantity,

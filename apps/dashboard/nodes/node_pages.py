@@ -8,11 +8,11 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import has_node_token
+from apps.carbon.coverage import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.catalog.selectors import host_powers
 from apps.core.units import US_PER_HOUR, US_PER_S, hour_of
-from apps.dashboard.coverage import DeviceTime, TimeShares, device_times, last_hours_in, time_shares
 from apps.dashboard.figures import (
     EnergyAndEmissions,
     Projected,

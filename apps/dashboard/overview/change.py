@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import DeviceTime, device_times, time_shares
 from apps.carbon.figures.energy import Figure, figure
 from apps.core.units import US_PER_HOUR
-from apps.dashboard.coverage import DeviceTime, device_times, time_shares
 from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import percent
 from apps.dashboard.frame.period_steps import COMPARISONS, compared_period

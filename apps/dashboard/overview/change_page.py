@@ -2,16 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.urls import reverse
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import device_times
 from apps.carbon.figures.energy import Figure, figure, figures_by
 from apps.carbon.figures.figure_query import COST, FigureQuery
 from apps.core.errors import InvalidInput
-from apps.dashboard.coverage import device_times
-from apps.dashboard.figures import Projected, Quantity, estimated, quantity, total
+from apps.dashboard.figures import Projected, Quantity, estimated, quantity, signed, total
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.frame.period_steps import YEAR_EARLIER
 from apps.dashboard.overview.change import Comparison, comparisons_of, not_comparable
@@ -308,15 +308,10 @@ def _cell(
         for query, figure in zip(queries, (pair.before, pair.after), strict=True)
     )
     value = pair.difference(column.metric)
-    return Cell(before, after, value, _signed(lab, column, value))
-
-
-def _signed(lab: Lab, column: Column, value: int | None) -> Projected | None:
-    """Return a difference with its sign, None if it is unknown."""
-    if value is None:
-        return None
-    shown = estimated(value, column.metric, column.unit, currency=lab.currency)
-    return replace(shown, number=f"+{shown.number}") if value > 0 else shown
+    difference = None
+    if value is not None:
+        difference = signed(value, column.metric, column.unit, currency=lab.currency)
+    return Cell(before, after, value, difference)
 
 
 def _metric_query(lab: Lab, query: FigureQuery, metric: str) -> FigureQuery:

@@ -9,10 +9,10 @@ from typing import Any
 from django.urls import reverse
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import DeviceTime, covered_by_day, covered_by_hour, expected_between
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import FigureQuery, iso_hour
 from apps.dashboard.charts import Chart, Series, stacked
-from apps.dashboard.coverage import DeviceTime, covered_by_day, covered_by_hour, expected_between
 from apps.dashboard.explain.pricing import PRICING_GROUPS, Pricing, pricing_from
 from apps.dashboard.figures import Quantity, quantity, total
 from apps.dashboard.formatting import Unit, format_value, unit_for

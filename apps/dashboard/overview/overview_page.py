@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from apps.accounts.models import Lab
+from apps.carbon.coverage import DeviceTime, device_times, time_shares
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
 from apps.dashboard.charts import Chart
-from apps.dashboard.coverage import DeviceTime, device_times, time_shares
 from apps.dashboard.explain.pricing import Pricing, factor_text
 from apps.dashboard.figures import (
     EnergyAndEmissions,

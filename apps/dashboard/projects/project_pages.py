@@ -7,11 +7,11 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab, Project
 from apps.attribution.precedence import user_and_program
+from apps.carbon.coverage import device_times
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import ALLOCATION, FigureQuery
 from apps.carbon.figures.visibility import Visibility
 from apps.dashboard.charts import Chart
-from apps.dashboard.coverage import device_times
 from apps.dashboard.explain.citation import citation, known_share
 from apps.dashboard.explain.pricing import Pricing
 from apps.dashboard.figures import (

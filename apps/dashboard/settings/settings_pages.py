@@ -13,6 +13,7 @@ from apps.accounts.selectors import tokens_of
 from apps.activity.choices import Act as ActivityAct
 from apps.artifacts.choices import AuditAction as ArtifactAct
 from apps.carbon.choices import ProviderAct
+from apps.carbon.market.choices import InstrumentAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
 from apps.dashboard.decorators import Visitor
@@ -20,6 +21,7 @@ from apps.dashboard.formatting import figure_text, grouped
 from apps.fleet.models import Node
 from apps.pollers.choices import Act as AssetSourceAct
 from apps.preflight.choices import Act as DuplicateAct
+from apps.reports.choices import StatementAct
 from apps.runs.choices import Act as RunAct
 from apps.trackers.choices import Act as TrackerAct
 
@@ -36,6 +38,8 @@ _LABELS = {
         AssetSourceAct,
         ProviderAct,
         ActivityAct,
+        StatementAct,
+        InstrumentAct,
         TrackerAct,
     )
     for value, label in kind.choices

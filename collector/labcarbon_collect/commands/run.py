@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
+from datetime import datetime, timedelta
 from typing import Any, Mapping, Optional
 
 from labcarbon_collect.api.preflight import PROCEEDED, STOPPED
@@ -27,6 +28,7 @@ from labcarbon_collect.config import (
     daemon_socket,
     read_login,
 )
+from labcarbon_collect.errors import CommandError
 from labcarbon_collect.figure_text import summary_line
 from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint.builder import Survey
@@ -41,6 +43,11 @@ from labcarbon_collect.runs.child_process import ExitStatus, GatedProcess
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.destination import destination_line, mismatch_warning
 from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
+from labcarbon_collect.runs.greenest_start import (
+    parse_hours,
+    parse_latest_start,
+    wait_for_greenest_start,
+)
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.payload import RunPayload, start_background_hash, start_late_survey
 from labcarbon_collect.runs.startup import (
@@ -86,6 +93,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a file or folder that the command writes, read after its end; repeatable",
     )
+    parser.add_argument(
+        "--wait-greenest",
+        action="store_true",
+        help="wait for the start with the least grid intensity; Ctrl-C starts the command at once",
+    )
+    parser.add_argument(
+        "--latest-start",
+        metavar="TIME",
+        help="with --wait-greenest: last start, as 18:00 or 2026-11-28T18:00 in local time "
+        "(default: in 24 hours)",
+    )
+    parser.add_argument(
+        "--hours",
+        metavar="N",
+        type=parse_hours,
+        help="with --wait-greenest: expected length of the command in hours (default: 1)",
+    )
     checkpoint = work_options.add_arguments(parser)
     for former, option in (
         ("--local", standalone),
@@ -104,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
     if SETTING_WARNING:
         _notify(SETTING_WARNING)
     login = _login()
+    _wait_for_greenest_start(args, login)
     budget = startup_budget(STARTUP_TIMEOUT_S)
     if args.standalone:
         _start_own_daemon()
@@ -147,6 +172,29 @@ def run(args: argparse.Namespace) -> int:
     except Exception as error:  # noqa: BLE001 - the command's own result counts
         _notify(f"This run could not be closed: {type(error).__name__}: {error}")
     return exit_status.exit_code
+
+
+def _wait_for_greenest_start(args: argparse.Namespace, login: Optional[Login]) -> None:
+    """Wait if the options request it. Raises CommandError for options that do not fit."""
+    if not args.wait_greenest:
+        if args.latest_start or args.hours:
+            option = "--latest-start" if args.latest_start else "--hours"
+            raise CommandError(f"{option} has no effect without --wait-greenest")
+        return
+    now = datetime.now().astimezone()
+    latest_start = (
+        parse_latest_start(args.latest_start, now)
+        if args.latest_start
+        else now + timedelta(hours=24)
+    )
+    wait_for_greenest_start(
+        login,
+        node=daemon_link.query_node(timeout_s=STARTUP_TIMEOUT_S),
+        duration_hours=args.hours or 1,
+        latest_start=latest_start,
+        notify=_notify,
+        environ=os.environ,
+    )
 
 
 def _start_run(

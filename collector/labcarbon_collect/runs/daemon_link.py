@@ -61,6 +61,16 @@ def register(
     )
 
 
+def query_node(*, timeout_s: float) -> Optional[str]:
+    """Return the UUID of this node, None without a daemon."""
+    try:
+        with closing(Client(client_sockets(os.environ), timeout_s=timeout_s)) as client:
+            node = client.call({"op": "status"}, timeout_s=timeout_s).get("node")
+    except DaemonUnavailable:
+        return None
+    return node if is_uuid(node) else None
+
+
 def query_gpus(daemon: DaemonLink, *, timeout_s: float) -> None:
     """Query the names of this node's GPUs over a separate connection, so that a late response is
     not mistaken for another.

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from apps.accounts.models import Lab
-from apps.carbon.providers import fetch
+from apps.carbon.providers import fetch, forecasts
 from apps.carbon.providers.models import GridProvider
 from apps.carbon.providers.services import ProviderInput, add_provider
 from apps.core.units import UG_PER_G, US_PER_HOUR
@@ -50,6 +50,8 @@ class Grid:
             )
             assert 0 < end - start <= 240
             name = "data"
+        elif path.endswith("/forecast"):
+            start, end, name = self.now_hour, self.now_hour + 72, "forecast"
         else:
             start, end, name = self.now_hour - 23, self.now_hour + 1, "history"
         rows = []
@@ -132,7 +134,8 @@ def lab(db: None) -> SmallLab:
 @pytest.fixture
 def world(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     def set_time(hour: int) -> None:
-        monkeypatch.setattr(fetch, "now_us", lambda: hour * US_PER_HOUR + 60_000_000)
+        for module in (fetch, forecasts):
+            monkeypatch.setattr(module, "now_us", lambda: hour * US_PER_HOUR + 60_000_000)
 
     set_time(NOV_20)
     grid = Grid()

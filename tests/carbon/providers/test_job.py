@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.carbon.models import HourFactor
+from apps.carbon.models import ForecastHour, HourFactor
 from apps.carbon.providers.services import FETCH, switch_provider
 from apps.core import jobs
 from apps.core.jobs import run_until_idle
@@ -36,8 +36,10 @@ def test_hours_become_factors_every_hour(world: World, monkeypatch: pytest.Monke
     run_at(world, NOV_20, monkeypatch)
     assert len(world.fake.requests) == requests  # not due
     run_at(world, NOV_20 + 2, monkeypatch)
-    assert len(world.fake.requests) == requests + 1
+    assert len(world.fake.requests) == requests + 2  # the last days, and the forecast
     assert len(stored()) == 722
+    forecast = ForecastHour.objects.values_list("hour", flat=True)
+    assert sorted(forecast) == list(range(NOV_20 + 2, NOV_20 + 74))
     number = HourFactor.objects.count()
     run_at(world, NOV_20 + 20, monkeypatch)
     assert stored()[last] == ("hourly_actual", world.grid.value(last, False) * UG_PER_G)

@@ -1,0 +1,1 @@
+"""Market-based emissions of electricity: instruments, matching with consumption, and findings."""

@@ -1,0 +1,106 @@
+"""Checks before a period is closed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import F
+
+from apps.accounts.models import Lab
+from apps.carbon.choices import Resolution
+from apps.core.models import Job
+from apps.core.units import PPM, US_PER_HOUR, hour_of
+from apps.ingest.choices import Decision
+from apps.ingest.models import DirtyHour, QuarantinedWindow
+from apps.ingest.services.decisions import default_time
+from apps.reports.conservation import COVERAGE, ENERGY, WITHOUT_FACTOR
+from apps.reports.rows import FACTOR, LAB, LINE, Row
+
+OVER, SETTLED = "over", "settled"
+COVERED, QUARANTINED, UNATTRIBUTED = "coverage", "quarantined", "unattributed"
+PROVISIONAL, PRICED = "provisional", "priced"
+# Jobs that compute all figures of a lab again. Others run all the time in a lab that measures.
+_LAB_JOBS = ("attribution.lab", "carbon.apply_factors", "assets.use_all", "assets.recompute")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check. ``value``: what is open (hours, ppm, windows, mJ), None if it is unknown. An open
+    check with ``blocks`` must be resolved first.
+    """
+
+    kind: str
+    is_done: bool
+    value: int | None
+    energy_mj: int = 0
+    blocks: bool = False
+
+
+def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: int) -> list[Check]:
+    """Return the checks of a period. ``rows``: its current figures. Four queries."""
+    listed = list(rows)
+    windows, waiting_mj = _quarantined(lab, from_hour, to_hour)
+    unsettled = _unsettled(lab, from_hour, to_hour)
+    remaining_hours = max(0, to_hour - hour_of(now))
+    coverage_ppm = _value(listed, LAB, COVERAGE)
+    unattributed_mj = _value(listed, "~unattributed", ENERGY) or 0
+    provisional_mj = _provisional_mj(listed)
+    unpriced_mj = _value(listed, LAB, WITHOUT_FACTOR) or 0
+    return [
+        Check(OVER, not remaining_hours, remaining_hours, blocks=True),
+        Check(SETTLED, not unsettled, unsettled, blocks=True),
+        Check(COVERED, coverage_ppm == PPM, coverage_ppm),
+        Check(QUARANTINED, not windows, windows, waiting_mj),
+        Check(UNATTRIBUTED, not unattributed_mj, unattributed_mj, unattributed_mj),
+        Check(PROVISIONAL, not provisional_mj, provisional_mj, provisional_mj),
+        Check(PRICED, not unpriced_mj, unpriced_mj, unpriced_mj),
+    ]
+
+
+def _value(rows: Iterable[Row], subject: str, metric: str) -> int | None:
+    return next(
+        (
+            row.number
+            for row in rows
+            if row.kind == LINE
+            and (row.subject, row.metric) == (subject, metric)
+            and not (row.factor or row.scope)
+        ),
+        None,
+    )
+
+
+def _provisional_mj(rows: list[Row]) -> int:
+    """Return the energy whose hourly factor is estimated, so that its provider can replace it."""
+    provisional = {
+        row.subject
+        for row in rows
+        if (row.kind, row.metric, row.value)
+        == (FACTOR, "resolution", Resolution.HOURLY_ESTIMATED.value)
+    }
+    return sum(
+        row.number
+        for row in rows
+        if row.kind == LINE and row.metric == ENERGY and row.factor in provisional
+    )
+
+
+def _quarantined(lab: Lab, from_hour: int, to_hour: int) -> tuple[int, int]:
+    """Return the number and energy of undecided quarantined windows whose time is in a period."""
+    windows, energy_mj = 0, 0
+    rows = QuarantinedWindow.objects.filter(node__lab=lab, decision=Decision.NONE).only(
+        "possible", "content", "energy_mj"
+    )
+    for row in rows.iterator(chunk_size=1000):
+        start_us, end_us = default_time(row)
+        if start_us < to_hour * US_PER_HOUR and end_us > from_hour * US_PER_HOUR:
+            windows, energy_mj = windows + 1, energy_mj + row.energy_mj
+    return windows, energy_mj
+
+
+def _unsettled(lab: Lab, from_hour: int, to_hour: int) -> int:
+    """Return the number of device-hours of a period whose energy is not in the ledger yet, and of
+    pending jobs that compute all figures again.
+    """
+    hours = DirtyHour.objects.filter(device__lab=lab, hour__gte=from_hour, hour__lt=to_hour).count()
+    jobs = Job.objects.filter(kind__in=_LAB_JOBS, key=str(lab.pk), done__lt=F("requested")).count()
+    return hours + jobs
