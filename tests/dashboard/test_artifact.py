@@ -16,7 +16,7 @@ from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.artifacts.selectors import load_lineage
 from apps.artifacts.services.curation import pin
-from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
+from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
 from apps.dashboard.artifacts import artifact_page as artifact_shown
 from apps.fleet.services import set_pue

@@ -13,7 +13,7 @@ from apps.accounts.models import Project
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.services.curation import pin
-from apps.artifacts.storage_model import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
+from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
 from apps.core.units import INT64_MAX
 from apps.dashboard.artifacts.artifacts_page import shorten_path

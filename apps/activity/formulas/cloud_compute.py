@@ -68,7 +68,7 @@ def compute(values: Values) -> Estimate:
         f"{text((full - idle) / 1000)} × {text(use)}) W + {text(number(values, 'memory_gb'))} GB × "
         f"0.392 W + {text(gpus)} GPUs × {text(tdp / 1000)} W × {text(use)})"
     )
-    return estimate(*kwh, equation, SOURCE)
+    return estimate(kwh, equation, SOURCE)
 
 
 def embodied_share_ug(total_ug: int, device_hours: Fraction, life_years: Fraction) -> int:

@@ -23,4 +23,4 @@ def compute(values: Values) -> Estimate:
         f"{text(tb_months)} TB-months × 730 h × {text(replicas)} replicas × "
         f"{text(Fraction(power.uwh, 10**6))} Wh per TB-hour"
     )
-    return estimate(*kwh, equation, power.source)
+    return estimate(kwh, equation, power.source)

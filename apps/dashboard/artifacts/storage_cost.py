@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from apps.artifacts.choices import CopyState
-from apps.artifacts.storage_model import MEDIUM_POWER, StorageCost, StorageEnergy, break_even
+from apps.artifacts.choices import CopyState, Medium
+from apps.artifacts.storage_model import StorageCost, StorageEnergy, break_even
+from apps.catalog.storage_power import MEDIUM_POWER
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import Unit, format_value, grouped, significant, size, unit_for
 
@@ -39,7 +40,7 @@ def media_rows() -> list[MediumRow]:
 
     return [
         MediumRow(
-            str(medium.label),
+            str(Medium(medium).label),
             format_wh(it.uwh),
             f"{format_wh(it.low_uwh)} – {format_wh(it.high_uwh)}",
             it.source,
