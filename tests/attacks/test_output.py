@@ -205,6 +205,9 @@ def test_no_cell_of_a_download_is_a_formula(formula: str) -> None:
         assert response.status_code in {200, 400}, route
         if response.status_code == 400:  # /explain/ledger.csv has its period already
             response = client.get(address(route, small, RUN))
+        if response.status_code == 400:  # a page; cells: tests/dashboard/test_change.py
+            assert route == "/change.csv"
+            continue
         for row in csv.reader(io.StringIO(_text(response))):
             for value in row:
                 cells += 1
