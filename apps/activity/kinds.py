@@ -181,7 +181,10 @@ def default_pue(kind: Kind, inputs: Mapping[str, str]) -> tuple[int, str]:
     """Return the PUE of a kind in ppm, and its source."""
     pue_ppm = cloud_compute.PUE_PPM.get(inputs.get("provider", ""))
     if pue_ppm is not None:
-        return pue_ppm, "mean of the provider: Cloud Carbon Footprint, Methodology"
+        return (
+            pue_ppm,
+            "of the provider, after Cloud Carbon Footprint, Methodology (AWS: its estimate)",
+        )
     return kind.pue_ppm, kind.pue_source
 
 

@@ -2,7 +2,9 @@
 
 Power of an instance: vCPUs × (idle + (full − idle) × utilization) + memory × W per GB + GPUs ×
 maximum power (TDP) × utilization. Curves of vCPUs and memory: Cloud Carbon Footprint, Methodology,
-Apache-2.0 (means of each provider's processors in SPECpower; memory after Crucial and Micron).
+Apache-2.0 (AWS, Azure: means, Google Cloud: medians of the processors in SPECpower; memory after
+Crucial and Micron). The curves are of whole servers with some memory, so ``memory_gb`` is counted
+partly twice, as that methodology does for Google Cloud.
 """
 
 from fractions import Fraction
@@ -23,7 +25,7 @@ PROVIDERS = (
 VCPU_MW = {AWS: (740, 3500), AZURE: (780, 3760), GCP: (710, 4260)}
 # mW per GB: value, low, high.
 MEMORY_MW = (392, 375, 408)
-# PUE that the providers' facilities have on average (Cloud Carbon Footprint, Methodology).
+# PUE after Cloud Carbon Footprint, Methodology: stated by Google and Microsoft, estimated for AWS.
 PUE_PPM = {AWS: 1_135_000, AZURE: 1_185_000, GCP: 1_100_000}
 SOURCE = (
     "vCPU curves and memory: Cloud Carbon Footprint, Methodology, Apache-2.0. GPU: maximum power "
@@ -61,14 +63,20 @@ def compute(values: Values) -> Estimate:
     memory = [number(values, "memory_gb") * mw for mw in MEMORY_MW]
     hours = instance_hours(values)
     error = processors * DECLARED_POWER_PPM / PPM
-    low, high = processors - error + memory[1], processors + error + memory[2]
-    kwh = [power * hours / 10**6 for power in (processors + memory[0], low, high)]
+    kwh, low, high = (
+        power * hours / 10**6
+        for power in (
+            processors + memory[0],
+            processors - error + memory[1],
+            processors + error + memory[2],
+        )
+    )
     equation = (
         f"{text(hours)} instance-hours × ({text(vcpus)} vCPUs × ({text(idle / 1000)} + "
         f"{text((full - idle) / 1000)} × {text(use)}) W + {text(number(values, 'memory_gb'))} GB × "
         f"0.392 W + {text(gpus)} GPUs × {text(tdp / 1000)} W × {text(use)})"
     )
-    return estimate(kwh, equation, SOURCE)
+    return estimate(kwh, low, high, equation, SOURCE)
 
 
 def embodied_share_ug(total_ug: int, device_hours: Fraction, life_years: Fraction) -> int:

@@ -18,9 +18,9 @@ def compute(values: Values) -> Estimate:
     power = MEDIUM_POWER[str(values["medium"])]
     tb_months, replicas = number(values, "tb_months"), number(values, "replicas")
     tb_hours = tb_months * HOURS_PER_MONTH * replicas
-    kwh = [tb_hours * uwh / 10**9 for uwh in (power.uwh, power.low_uwh, power.high_uwh)]
+    kwh, low, high = (tb_hours * uwh / 10**9 for uwh in (power.uwh, power.low_uwh, power.high_uwh))
     equation = (
         f"{text(tb_months)} TB-months × 730 h × {text(replicas)} replicas × "
         f"{text(Fraction(power.uwh, 10**6))} Wh per TB-hour"
     )
-    return estimate(kwh, equation, power.source)
+    return estimate(kwh, low, high, equation, power.source)

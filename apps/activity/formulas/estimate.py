@@ -1,6 +1,6 @@
 """Energy of an activity with its range, and the values that a formula reads. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -36,16 +36,17 @@ def text(value: Fraction) -> str:
     return f"{float(value):.6f}".rstrip("0").rstrip(".")
 
 
-def estimate(kwh: Sequence[Fraction], equation: str, source: str) -> Estimate:
-    """Return the estimate of ``kwh``: value, low, high. Each is rounded half up once."""
-    value, low, high = map(kwh_to_mj, kwh)
-    return Estimate(value, low, high, equation, source)
+def estimate(
+    kwh: Fraction, low_kwh: Fraction, high_kwh: Fraction, equation: str, source: str
+) -> Estimate:
+    """Return an estimate; each amount is rounded half up once."""
+    return Estimate(kwh_to_mj(kwh), kwh_to_mj(low_kwh), kwh_to_mj(high_kwh), equation, source)
 
 
 def with_error(kwh: Fraction, error_ppm: int, equation: str, source: str) -> Estimate:
     """Return an estimate with an equal relative error below and above it."""
     error = kwh * error_ppm / PPM
-    return estimate([kwh, kwh - error, kwh + error], equation, source)
+    return estimate(kwh, kwh - error, kwh + error, equation, source)
 
 
 def stated_energy(kwh: Fraction) -> Estimate:

@@ -17,5 +17,5 @@ SOURCE = (
 
 def compute(values: Values) -> Estimate:
     gigabytes = number(values, "gigabytes")
-    kwh = [gigabytes * factor for factor in KWH_PER_GB]
-    return estimate(kwh, f"{text(gigabytes)} GB × 0.001 kWh per GB", SOURCE)
+    kwh, low, high = (gigabytes * factor for factor in KWH_PER_GB)
+    return estimate(kwh, low, high, f"{text(gigabytes)} GB × 0.001 kWh per GB", SOURCE)
