@@ -1,7 +1,7 @@
 from django.urls import path
 
 from apps.carbon.api import ConfigView, ExplainView, FiguresView
-from apps.carbon.api_greener_hours import GreenerHoursView
+from apps.carbon.greener_hours.api import GreenerHoursView
 
 urlpatterns = [
     path("config/", ConfigView.as_view(), name="api-config"),

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.carbon.change_parts import (
+from apps.carbon.change.parts import (
     COVERAGE,
     EDITION,
     EFFICIENCY,

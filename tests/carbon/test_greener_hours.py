@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.carbon.greener_hours import greenest_start, start_at, usual_intensity
+from apps.carbon.greener_hours.forecast import IntensitySource, expected_intensity, greener_hours
+from apps.carbon.greener_hours.starts import greenest_start, start_at, usual_intensity
 from apps.carbon.hourly_factors import record_hours
-from apps.carbon.intensity_forecast import IntensitySource, expected_intensity, greener_hours
 from apps.carbon.models import ForecastHour
 from apps.carbon.providers.services import ProviderInput, add_provider, switch_provider
 from apps.core.units import UG_PER_G, US_PER_HOUR

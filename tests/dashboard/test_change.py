@@ -10,7 +10,7 @@ import time_machine
 from django.test import Client
 
 from apps.accounts.models import Project
-from apps.carbon.change_parts import PARTS
+from apps.carbon.change.parts import PARTS
 from apps.core.jobs import run_until_idle
 from apps.energy.choices import IdleSpread
 from apps.energy.services.idle import set_idle_policy

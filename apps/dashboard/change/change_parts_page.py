@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from apps.accounts.models import Lab, Project
-from apps.carbon.change_parts import (
+from apps.carbon.change.parts import (
     EFFICIENCY,
     MIX,
     PARTS,

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab, Project
-from apps.carbon.change_parts import Coverage, divide_change
+from apps.carbon.change.parts import Coverage, divide_change
+from apps.carbon.change.place_uses import PlaceUses, place_uses, series_names, uses_by_place
 from apps.carbon.coverage import DeviceTime, device_times
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
-from apps.carbon.place_uses import PlaceUses, place_uses, series_names, uses_by_place
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.periods import Period, lab_query, local
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from apps.carbon import change_parts as parts
+from apps.carbon.change import parts
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Project
 from apps.accounts.selectors import project_by_slug
-from apps.carbon.change_parts import PARTS
+from apps.carbon.change.parts import PARTS
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import iso_hour
 from apps.core.text import is_unstorable

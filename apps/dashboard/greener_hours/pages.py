@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo
 from django.http import QueryDict
 
 from apps.accounts.models import Lab
-from apps.carbon.greener_hours import Start
-from apps.carbon.intensity_forecast import (
+from apps.carbon.greener_hours.forecast import (
     GreenerHours,
     HourIntensity,
     IntensitySource,
     greener_hours,
 )
+from apps.carbon.greener_hours.starts import Start
 from apps.carbon.providers.models import GridProvider
 from apps.carbon.providers.services import providers_of
 from apps.core.errors import InvalidInput

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab
-from apps.carbon.change_parts import OWN_LINES, USED, Place, Use
+from apps.carbon.change.parts import OWN_LINES, USED, Place, Use
 from apps.carbon.choices import Resolution
 from apps.carbon.figures.energy import Figure, figures_by, sum_figures
 from apps.carbon.figures.figure_query import FigureQuery

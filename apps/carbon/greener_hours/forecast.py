@@ -10,7 +10,7 @@ from django.db import models
 
 from apps.accounts.models import Lab
 from apps.carbon.factors import hourly_series_of
-from apps.carbon.greener_hours import (
+from apps.carbon.greener_hours.starts import (
     PAST_DAYS,
     Start,
     greenest_start,

@@ -1,0 +1,1 @@
+"""The change of use between two periods, divided into parts."""

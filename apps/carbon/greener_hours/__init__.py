@@ -1,0 +1,1 @@
+"""The greenest start of a job: expected grid intensity, starts, API."""
