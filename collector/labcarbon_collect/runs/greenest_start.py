@@ -128,8 +128,8 @@ def wait_for_greenest_start(
     if found.best.start_s <= time.time():
         notify(f"No later start is greener than now: {_intensity(found.best)}.")
         return
-    notify(describe_wait(found))
     try:
+        notify(describe_wait(found))
         while time.time() < found.best.start_s:
             time.sleep(max(0.01, min(_STEP_S, found.best.start_s - time.time())))
     except KeyboardInterrupt:
