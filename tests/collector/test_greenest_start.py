@@ -37,12 +37,12 @@ def run(person: Collector, script: Path, *options: str) -> subprocess.CompletedP
 def test_it_waits_and_then_starts(
     person: Collector, script: Path, server: fakes.FakeServer
 ) -> None:
-    start = (datetime.now(UTC) + timedelta(seconds=4)).replace(microsecond=0)
-    server.greener_hours = response(start)
     done = run(person, script, "--hours", "3", "--latest-start", "2026-01-01T00:00")
     assert done.returncode != 0
     assert "--latest-start" in done.stderr
     assert "trained" not in done.stdout
+    start = (datetime.now(UTC) + timedelta(seconds=9)).replace(microsecond=0)
+    server.greener_hours = response(start)
     done = run(person, script, "--hours", "3")
     assert time.time() >= start.timestamp()
     assert (done.returncode, done.stdout) == (0, "trained\n")
