@@ -1,8 +1,10 @@
 """GET /api/v1/greener-hours/: the greenest start at a site."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -21,11 +23,16 @@ def record_four_weeks(labs: Labs) -> int:
     """Record 400 g/kWh, and 100 in the hour that comes in three hours. Return the current hour."""
     now = now_us()
     first = hour_of(now)
+    lab = labs.ours.lab
+    zone = ZoneInfo(lab.time_zone)  # the usual hour follows the local clock
+
+    def clock(hour: int) -> int:
+        return datetime.fromtimestamp(hour * 3600, tz=zone).hour
+
     hours = {
-        hour: (100 if (hour - first - 3) % 24 == 0 else 400) * UG_PER_G
+        hour: (100 if clock(hour) == clock(first + 3) else 400) * UG_PER_G
         for hour in range(first - 28 * 24, first)
     }
-    lab = labs.ours.lab
     record_hours(
         lab=lab, zone="DE", basis=lab.basis, is_actual=True, source="S", licence="CC0",
         hours=hours, now=now,

@@ -1,6 +1,8 @@
 """The page Greener hours: the greenest start of a job, and what is unknown."""
 
 import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
@@ -26,11 +28,17 @@ def record_four_weeks(small: SmallLab) -> int:
     """
     now = now_us()
     first = hour_of(now)
+    lab = small.lab
+    zone = ZoneInfo(lab.time_zone)  # the usual hour follows the local clock
+
+    def clock(hour: int) -> int:
+        return datetime.fromtimestamp(hour * 3600, tz=zone).hour
+
+    low = {clock(first + 3), clock(first + 4)}
     hours = {
-        hour: (100 if (hour - first - 3) % 24 in (0, 1) else 400) * UG_PER_G
+        hour: (100 if clock(hour) in low else 400) * UG_PER_G
         for hour in range(first - 28 * 24, first)
     }
-    lab = small.lab
     record_hours(
         lab=lab, zone="DE", basis=lab.basis, is_actual=True, source="S", licence="CC0",
         hours=hours, now=now,
