@@ -10,8 +10,8 @@ from statistics import median_low
 from labcarbon_collect.lc1 import manifest_hash, role_hash
 
 from apps.artifacts.choices import Form, Medium
-from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
-from apps.core.units import emission_ug
+from apps.catalog.storage_power import MEDIUM_POWER, storage_mj
+from apps.core.units import HOURS_PER_YEAR, emission_ug
 
 _PPM = 10**6
 

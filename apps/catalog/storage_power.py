@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-HOURS_PER_YEAR = 8760
 _TB = 10**12
 _PPM = 10**6
 # 1 µWh is 3.6 mJ.

@@ -23,6 +23,7 @@ UG_PER_G = 1_000_000
 UG_PER_KG = 1_000_000_000
 US_PER_S = 1_000_000
 US_PER_HOUR = 3_600 * US_PER_S
+HOURS_PER_YEAR = 8_760
 INT64_MAX = 2**63 - 1
 END_HOUR = 3_000_000  # represents an open end in derived tables: the year 2312
 

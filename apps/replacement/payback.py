@@ -25,7 +25,6 @@ from math import isqrt, prod
 
 from apps.core.units import PPM
 
-HOURS_PER_YEAR = 8_760
 _MWH_PER_KWH = 1_000_000
 _SCALE = 10**15  # rates have a resolution of 10⁻¹⁵ a year, rounded outwards
 

@@ -7,8 +7,8 @@ or if a part that decides is not measured, and *unknown* if there is nothing to 
 
 from dataclasses import dataclass
 
-from apps.core.units import PPM
-from apps.replacement.payback import HOURS_PER_YEAR, Known
+from apps.core.units import HOURS_PER_YEAR, PPM
+from apps.replacement.payback import Known
 
 MET, UNMET, UNCERTAIN, UNKNOWN = "met", "unmet", "uncertain", "unknown"
 HOURS, MEMORY, FORM_FACTOR = "hours", "memory", "form_factor"

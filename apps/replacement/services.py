@@ -15,7 +15,7 @@ from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import models_of
 from apps.core.errors import NotFound
-from apps.core.units import INT64_MAX, US_PER_HOUR, hour_of
+from apps.core.units import HOURS_PER_YEAR, INT64_MAX, US_PER_HOUR, hour_of
 from apps.ingest.choices import EnergyQuality
 from apps.replacement import payback
 from apps.replacement.inputs import Input, embodied_input, grid, new_power, pue_of
@@ -273,9 +273,9 @@ def _use(measured_use: Measured | None) -> dict[str, Input]:
             inputs[name] = Input(name, Known.within(power, down, up), "measured", source)
     span_us = measured_use.hours * US_PER_HOUR
     for name, time_us in (("hours", measured_use.used_us), ("idle_hours", measured_use.idle_us)):
-        value = time_us * payback.HOURS_PER_YEAR // span_us
+        value = time_us * HOURS_PER_YEAR // span_us
         most = (
-            max(value, time_us * payback.HOURS_PER_YEAR // measured_use.measured_us)
+            max(value, time_us * HOURS_PER_YEAR // measured_use.measured_us)
             if measured_use.measured_us
             else value
         )
@@ -351,4 +351,4 @@ def _known(inputs: dict[str, Input]) -> Inputs:
 
 def in_years(years: Fraction | None, now: int) -> int | None:
     """Return the time (µs) after this number of years of 8 760 h from now. None: never."""
-    return None if years is None else now + round(years * payback.HOURS_PER_YEAR * US_PER_HOUR)
+    return None if years is None else now + round(years * HOURS_PER_YEAR * US_PER_HOUR)

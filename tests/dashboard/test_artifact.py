@@ -16,8 +16,9 @@ from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy, LineageEdge
 from apps.artifacts.selectors import load_lineage
 from apps.artifacts.services.curation import pin
-from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
+from apps.catalog.storage_power import MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
+from apps.core.units import HOURS_PER_YEAR
 from apps.dashboard.artifacts import artifact_page as artifact_shown
 from apps.fleet.services import set_pue
 from apps.runs.metric_parsing import Point

@@ -13,9 +13,9 @@ from apps.accounts.models import Project
 from apps.artifacts.choices import Medium
 from apps.artifacts.models import Artifact, Copy
 from apps.artifacts.services.curation import pin
-from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER, storage_mj
+from apps.catalog.storage_power import MEDIUM_POWER, storage_mj
 from apps.core.clock import now_us
-from apps.core.units import INT64_MAX
+from apps.core.units import HOURS_PER_YEAR, INT64_MAX
 from apps.dashboard.artifacts.artifacts_page import shorten_path
 from apps.fleet.services import set_pue
 from tests.artifacts.support import (

@@ -11,9 +11,8 @@ from fractions import Fraction
 
 from apps.activity.formulas.estimate import Estimate, Values, estimate, missing, number, text
 from apps.carbon.meter_errors import DECLARED_POWER_PPM
-from apps.core.units import PPM
+from apps.core.units import HOURS_PER_YEAR, PPM
 
-HOURS_PER_YEAR = 8760
 AWS, AZURE, GCP, OTHER = "aws", "azure", "gcp", "other"
 PROVIDERS = (
     (AWS, "Amazon Web Services"),

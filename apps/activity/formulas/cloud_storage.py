@@ -3,7 +3,8 @@
 from fractions import Fraction
 
 from apps.activity.formulas.estimate import Estimate, Values, estimate, number, text
-from apps.catalog.storage_power import HOURS_PER_YEAR, MEDIUM_POWER
+from apps.catalog.storage_power import MEDIUM_POWER
+from apps.core.units import HOURS_PER_YEAR
 
 HOURS_PER_MONTH = Fraction(HOURS_PER_YEAR, 12)
 MEDIA = (

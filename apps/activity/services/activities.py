@@ -25,7 +25,7 @@ from apps.catalog.choices import HardwareKind
 from apps.catalog.selectors import match
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.text import is_unstorable
-from apps.core.units import PPM
+from apps.core.units import HOURS_PER_YEAR, PPM
 from apps.fleet.choices import Control
 from apps.fleet.zones import resolve_zone
 from apps.ingest.services import withdraw_declared
@@ -315,7 +315,7 @@ def _gpus(
     years = (
         Fraction(figure.lifetime_years_typical)
         if figure.lifetime_years_typical
-        else Fraction(default_life_hours(HardwareKind.GPU), cloud_compute.HOURS_PER_YEAR)
+        else Fraction(default_life_hours(HardwareKind.GPU), HOURS_PER_YEAR)
     )
     value, low, high = (
         cloud_compute.embodied_share_ug(amount, hours, years)

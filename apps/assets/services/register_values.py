@@ -7,9 +7,9 @@ from typing import Any
 
 from apps.assets.choices import OPENING, Amortisation, EventKind
 from apps.assets.models import Asset, LifecycleEvent
-from apps.assets.services.validation import HOURS_PER_YEAR, Draft, Embodied, Entry
+from apps.assets.services.validation import Draft, Embodied, Entry
 from apps.core.clock import utc
-from apps.core.units import UG_PER_KG, US_PER_HOUR, hour_of
+from apps.core.units import HOURS_PER_YEAR, UG_PER_KG, US_PER_HOUR, hour_of
 
 Values = dict[str, str]
 

@@ -17,10 +17,9 @@ from apps.catalog.selectors import best_figure, model_of
 from apps.catalog.server_configuration import Amount, Configuration, embodied, source_text
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.core.units import END_HOUR, INT64_MAX, US_PER_HOUR, hour_of
+from apps.core.units import END_HOUR, HOURS_PER_YEAR, INT64_MAX, US_PER_HOUR, hour_of
 from apps.fleet.models import Device, Node, Site
 
-HOURS_PER_YEAR = 8_760
 MOST_UG = 10**15  # 1 000 t
 MOST_MASS_G = 10**7
 LONGEST_LIFE_HOURS = 100 * HOURS_PER_YEAR

@@ -8,9 +8,8 @@ from zoneinfo import ZoneInfo
 from apps.assets.spreadsheets.notation import DAY_FIRST, MONTH_FIRST, is_year_first
 from apps.core.csv_cells import is_guarded, unguard
 from apps.core.errors import InvalidInput
-from apps.core.units import UG_PER_KG, US_PER_HOUR
+from apps.core.units import HOURS_PER_YEAR, UG_PER_KG, US_PER_HOUR
 
-HOURS_PER_YEAR = 8_760
 MILLION = 1_000_000
 _DAY = "Write 2026-11-01, or 2026-11-01T08:00Z."
 _ORDER = "Choose the order of day and month, or write 2026-11-01."

@@ -16,10 +16,10 @@ from apps.assets.lifecycle import active_events
 from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.services.charges import as_event
 from apps.assets.services.register_changes import has_default_emissions
-from apps.assets.spreadsheets.cells import HOURS_PER_YEAR, MILLION
+from apps.assets.spreadsheets.cells import MILLION
 from apps.assets.spreadsheets.formats import OWN
 from apps.assets.spreadsheets.rows import UNKNOWN
-from apps.core.units import UG_PER_KG
+from apps.core.units import HOURS_PER_YEAR, UG_PER_KG
 
 CHUNK = 500
 _G_PER_KG = 1000

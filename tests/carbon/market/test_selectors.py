@@ -107,13 +107,13 @@ def test_findings_are_the_missing_criteria() -> None:
     bare = add(small.lab)
     full = add(
         small.lab, certificates="GO-1 to GO-3", registry="HKNR", beneficiary="Cell Lab",
-        retired_on=date(2026, 1, 2), document=Document("a.txt", b"proof"),
+        retired_on=date(2026, 1, 2), document=Document("a.pdf", b"%PDF-1.7 proof"),
         volumes_by="hour", volumes_wh=[3_000_000, *[0] * 23], volume_wh=None,
         last_day=date(2026, 1, 1),
     )  # fmt: skip
     odd = add(
         small.lab, certificates="GO-11\nGO-15 to GO-17", registry="HKNR", beneficiary="Cell Lab",
-        retired_on=date(2025, 12, 30), document=Document("a.txt", b"proof"),
+        retired_on=date(2025, 12, 30), document=Document("a.pdf", b"%PDF-1.7 proof"),
         last_day=date(2027, 12, 31),
     )  # fmt: skip
     residual = add(small.lab, **RESIDUAL)
@@ -135,12 +135,12 @@ def test_findings_are_the_missing_criteria() -> None:
 
 def test_instruments_and_documents_are_those_of_the_lab() -> None:
     small, other = small_lab(), small_lab(name="Other")
-    row = add(small.lab, document=Document("a.txt", b"proof"))
+    row = add(small.lab, document=Document("a.pdf", b"%PDF-1.7 proof"))
     withdraw_instrument(lab=small.lab, instrument=row, reason="Test", by=None, now=T0)
     assert list(instruments_of(small.lab)) == []
     assert list(instruments_of(small.lab, with_withdrawn=True)) == [row]
     assert instrument_of(small.lab, row.pk) == row
-    assert bytes(evidence_of(small.lab, row.pk).content) == b"proof"
+    assert bytes(evidence_of(small.lab, row.pk).content) == b"%PDF-1.7 proof"
     for read in (instrument_of, evidence_of):
         with pytest.raises(NotFound):
             read(other.lab, row.pk)

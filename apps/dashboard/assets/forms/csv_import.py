@@ -16,7 +16,6 @@ from apps.assets.services.confirm_discovered import (
 )
 from apps.assets.services.csv_import import assign_columns, confirm, upload
 from apps.assets.services.file_columns import Answers, Questions, questions_about
-from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.csv_reader import MAX_BYTES, MAX_ROWS
 from apps.assets.spreadsheets.headings import FIELDS
@@ -25,6 +24,7 @@ from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import utc
 from apps.core.errors import LabCarbonError, TooLarge
+from apps.core.units import HOURS_PER_YEAR
 from apps.dashboard.assets.forms.fields import SELECT_ONE, ItemsField, LabRecordChoiceField
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.decorators import MANAGERS

@@ -26,12 +26,13 @@ from apps.assets.services import (
     upgrade,
 )
 from apps.assets.services.events import standing_rows
-from apps.assets.services.validation import HOURS_PER_YEAR, MOST_MASS_G
+from apps.assets.services.validation import MOST_MASS_G
 from apps.catalog.choices import HardwareKind
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import match
 from apps.core.errors import Conflict, LabCarbonError
 from apps.core.text import parse_record_number
+from apps.core.units import HOURS_PER_YEAR
 from apps.dashboard.assets.asset_page import price_text
 from apps.dashboard.assets.event_rows import LifeEffect, effect_of
 from apps.dashboard.assets.forms.fields import (

@@ -18,12 +18,12 @@ from apps.assets.services import (
     embodied_of_configuration,
     register,
 )
-from apps.assets.services.validation import HOURS_PER_YEAR
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import best_figure, models_of
 from apps.catalog.server_configuration import FIELDS
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
+from apps.core.units import HOURS_PER_YEAR
 from apps.dashboard.assets.forms.fields import (
     MAX_PRICE,
     MAX_YEARS,
