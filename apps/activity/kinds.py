@@ -80,7 +80,7 @@ def _kinds() -> tuple[Kind, ...]:
                 Input("utilization", "Mean utilization (%)", True, most=100),
                 Input("vcpus", "vCPUs", most=10**4, help="Of one instance."),
                 Input("memory_gb", "Memory (GB)", most=10**6, help="Of one instance."),
-                Input("gpu", "GPU model", is_text=True, help="As in the catalogue."),
+                Input("gpu", "GPU model", is_text=True, help="Of the catalogue. Type to search."),
                 Input("gpus", "GPUs", most=10**4, help="Of one instance."),
             ),
             cloud_compute.compute,

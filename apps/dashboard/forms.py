@@ -47,6 +47,34 @@ class DecimalField(forms.DecimalField):
         )
 
 
+class DayField(forms.DateField):
+    """A day from 1970 to 2200, as 2026-01-31."""
+
+    def __init__(self, **options: Any) -> None:
+        messages = {"invalid": "Enter a day as 2026-01-31.", "required": "Enter a day."}
+        super().__init__(
+            input_formats=["%Y-%m-%d"],
+            widget=forms.DateInput({"type": "date"}),
+            error_messages=messages,
+            **options,
+        )
+
+    def validate(self, value: Any) -> None:
+        super().validate(value)
+        if value and not 1970 <= value.year <= 2200:
+            raise ValidationError("Enter a year from 1970 to 2200.", code="invalid")
+
+
+def require_valid(form: forms.Form) -> None:
+    """Raise InvalidInput for the first error of a form that is sent with GET."""
+    for name, errors in form.errors.items():
+        raise InvalidInput(
+            f"{form.fields[name].label or name}: {errors[0]}",
+            field=name,
+            hint="Choose a value of the page.",
+        )
+
+
 class LabRecordField(forms.ModelChoiceField):  # type: ignore[type-arg]  # generic in the stubs only
     """A choice among records of the visitor's lab. PageForm sets the lab."""
 

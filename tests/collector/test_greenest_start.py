@@ -138,6 +138,14 @@ def test_options_without_the_wait_are_refused(
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("hours", ["0", "169", "4h", "-1", "1.5", "9" * 5000])
+def test_impossible_lengths_are_refused(person: Collector, script: Path, hours: str) -> None:
+    done = run(person, script, f"--hours={hours}")
+    assert done.returncode == 2
+    assert "is not 1 to 168 whole hours" in done.stderr
+    assert done.stdout == ""
+
+
 def test_a_parent_that_holds_a_gpu(tmp_path: Path) -> None:
     """A notebook kernel (pid 20) has a GPU open; the shell (30) and the command (40) have not."""
     for pid, ppid in ((20, 10), (30, 20), (40, 30), (10, 1)):

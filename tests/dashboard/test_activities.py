@@ -1,5 +1,7 @@
 """Pages of activities: list, filters, CSV, add with preview, detail, withdrawal."""
 
+import re
+from html import unescape
 from typing import Any
 from uuid import uuid4
 
@@ -99,6 +101,24 @@ def test_errors_are_at_their_fields(
     assert not Activity.objects.exists()
 
 
+def test_the_last_day_is_included_in_form_and_error(owner: Client) -> None:
+    text = post(owner, ADD, 400, **{**FORM, "last_day": "2026-09-30"}, preview="1")
+    assert "It is not included" not in text
+    assert 'data-preview="' in post(
+        owner, ADD, 200, **{**FORM, "last_day": "2026-10-01"}, preview="1"
+    )
+
+
+def test_gpus_of_the_catalogue_are_suggested(owner: Client) -> None:
+    text = page(owner, "/activities/add/cloud_compute/")
+    suggestions = text[text.index('<datalist id="activity-gpus">') :].partition("</datalist>")[0]
+    name = re.findall(r'value="([^"]*)"', suggestions)[0]
+    form = {**FORM, "hours": "1", "utilization": "50", "gpus": "1", "gpu": unescape(name)}
+    address = "/activities/add/cloud_compute/"
+    assert 'data-preview="' in post(owner, address, 200, **form, preview="1")
+    assert 'id="activity-gpus"' not in page(owner, ADD)
+
+
 def test_an_external_id_of_another_activity(owner: Client) -> None:
     post(owner, ADD, 302, **FORM, external_id="x")
     post(owner, ADD, 302, **FORM, external_id="x")  # equal content
@@ -114,9 +134,9 @@ def test_filters_and_csv(owner: Client, lab: SmallLab) -> None:
         ("", {first, second}),
         ("kind=file_server", {first}),
         ("project=demo", {first}),
-        ("from=2026-11-01&to=2026-11-30", {first, second}),
-        ("to=2026-10-01", set()),
-        ("from=2026-11-20", set()),
+        ("first_day=2026-11-01&last_day=2026-11-30", {first, second}),
+        ("last_day=2026-10-01", set()),
+        ("first_day=2026-11-20", set()),
     ):
         text = page(owner, f"{LIST}?{query}")
         found = {each for each in (first, second) if f'data-activity="{each.uuid}"' in text}
@@ -128,7 +148,7 @@ def test_filters_and_csv(owner: Client, lab: SmallLab) -> None:
         if rows == {first}:
             assert f",{first.energy_mj},{first.low_mj},{first.high_mj}," in lines[1]
             assert ",'=cmd()," in lines[1]
-    for query in ("kind=nope", "from=x", "from=9999-12-31", "page=0", "project=%00"):
+    for query in ("kind=nope", "first_day=x", "first_day=9999-12-31", "page=0", "project=%00"):
         page(owner, f"{LIST}?{query}", 400)
 
 

@@ -1,6 +1,7 @@
 """``manage.py close_period`` prints the checklist, closes, restates and exports a period."""
 
 import io
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,9 @@ def run(*arguments: str) -> str:
 
 def test_without_confirmation_the_checklist_is_printed(small: SmallLab) -> None:
     output = run(*DAYS)
-    assert "done   over" in output
+    assert "done   the period is over" in output
+    assert re.search(r"open   coverage: [0-9.e-]+ % of the device time has data", output)
+    assert re.search(r"open   unattributed energy: .*Wh", output)
     assert not Statement.objects.exists()
 
 

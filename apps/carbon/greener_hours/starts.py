@@ -43,28 +43,33 @@ def _weekday_and_hour(hour: int, zone: ZoneInfo) -> tuple[int, int]:
 
 def start_at(intensity: Mapping[int, int], hour: int, duration_hours: int) -> Start | None:
     """Return the start at ``hour``. None if the intensity of an hour of the job is unknown."""
-    values = [intensity.get(each) for each in range(hour, hour + duration_hours)]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return Start(hour, _mean(sum(known), duration_hours))
+    total = _total(intensity, hour, duration_hours)
+    return None if total is None else Start(hour, _mean(total, duration_hours))
 
 
 def greenest_start(
     intensity: Mapping[int, int], *, first_hour: int, last_hour: int, duration_hours: int
 ) -> Start | None:
     """Return the start from ``first_hour`` to ``last_hour``, both included, with the least sum over
-    ``duration_hours``; the earliest of equal ones. None if no start has all its hours.
+    ``duration_hours``; the first of equal ones. None if no start has all its hours.
     """
-    best: tuple[int, int] | None = None
-    for hour in range(first_hour, last_hour + 1):
-        values = [intensity.get(each) for each in range(hour, hour + duration_hours)]
-        if None in values:
-            continue
-        total = sum(value for value in values if value is not None)
-        if best is None or total < best[0]:
-            best = (total, hour)
-    return None if best is None else Start(best[1], _mean(best[0], duration_hours))
+    totals = {
+        hour: total
+        for hour in range(first_hour, last_hour + 1)
+        if (total := _total(intensity, hour, duration_hours)) is not None
+    }
+    if not totals:
+        return None
+    best = min(totals, key=lambda hour: (totals[hour], hour))
+    return Start(best, _mean(totals[best], duration_hours))
+
+
+def _total(intensity: Mapping[int, int], hour: int, duration_hours: int) -> int | None:
+    """Return the sum over the hours of a job, None if one is unknown."""
+    hours = range(hour, hour + duration_hours)
+    if any(each not in intensity for each in hours):
+        return None
+    return sum(intensity[each] for each in hours)
 
 
 def _mean(total: int, count: int) -> int:

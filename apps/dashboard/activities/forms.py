@@ -11,26 +11,17 @@ from apps.activity.models import Activity
 from apps.activity.services import Draft, preview_activity, record_activity, withdraw_activity
 from apps.activity.services.activities import MAX_NAME, MAX_REASON
 from apps.carbon.factor_files import MAX_G_PER_KWH
+from apps.catalog.choices import HardwareKind
+from apps.catalog.selectors import search
 from apps.core.errors import Forbidden, LabCarbonError
 from apps.core.intervals import midnight_hour
 from apps.core.units import PPM, UG_PER_G, US_PER_HOUR
 from apps.dashboard.activities.pages import PreviewPage, preview_page
-from apps.dashboard.forms import DecimalField, PageForm, ProjectField, TextField
+from apps.dashboard.forms import DayField, DecimalField, PageForm, ProjectField, TextField
 from apps.fleet.zones import zones
 
 _FIELDS = {"from": "first_day", "to": "last_day"}  # of the service → of the form
-_YEARS = (1970, 2200)
 COMMON = ("name", "project", "first_day", "last_day", "zone", "g_per_kwh", "pue", "external_id")
-
-
-def _day_field(label: str, help_text: str = "") -> forms.DateField:
-    return forms.DateField(
-        label=label,
-        input_formats=["%Y-%m-%d"],
-        widget=forms.DateInput({"type": "date"}),
-        help_text=help_text,
-        error_messages={"invalid": "Enter a day as 2026-01-31.", "required": "Enter a day."},
-    )
 
 
 def _input_field(each: Input) -> forms.Field:
@@ -55,8 +46,8 @@ class ActivityForm(PageForm):
     activity: Activity
     name = TextField(max_length=MAX_NAME, error_messages={"required": "Enter a name."})
     project = ProjectField(required=False, empty_label="No project")
-    first_day = _day_field("First day")
-    last_day = _day_field("Last day", "Included.")
+    first_day = DayField(label="First day")
+    last_day = DayField(label="Last day", help_text="Included.")
     zone = TextField(
         label="Grid zone or cloud region",
         max_length=80,
@@ -91,6 +82,8 @@ class ActivityForm(PageForm):
         super().__init__(*args, **context)
         for each in self.kind.inputs:
             self.fields[each.name] = _input_field(each)
+        if "gpu" in self.fields:
+            self.fields["gpu"].widget.attrs |= {"list": "activity-gpus", "autocomplete": "off"}
 
     @property
     def is_preview(self) -> bool:
@@ -112,11 +105,19 @@ class ActivityForm(PageForm):
         """Return all grid zones for the list of suggestions."""
         return [zone.label for zone in zones().values()]
 
+    def gpu_names(self) -> list[str]:
+        """Return the GPUs of the catalogue with a maximum power for the list of suggestions, if
+        the kind has GPUs.
+        """
+        if "gpu" not in self.fields:
+            return []
+        models = search(self.visitor.lab, HardwareKind.GPU).filter(tdp_mw__isnull=False)
+        return list(models.values_list("name", flat=True))
+
     def clean(self) -> dict[str, Any]:
-        for name in ("first_day", "last_day"):
-            day = self.cleaned_data.get(name)
-            if day and not _YEARS[0] <= day.year <= _YEARS[1]:
-                self.add_error(name, f"Enter a year from {_YEARS[0]} to {_YEARS[1]}.")
+        first, last = (self.cleaned_data.get(name) for name in ("first_day", "last_day"))
+        if first and last and last < first:
+            self.add_error("last_day", "Enter the first day or a later one.")
         return super().clean() or self.cleaned_data
 
     def draft(self) -> Draft:

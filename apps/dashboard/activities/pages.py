@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 from django.urls import reverse
 
 from apps.accounts.models import Lab
-from apps.activity.choices import ActivityKind
 from apps.activity.kinds import KINDS, Kind, control_of, kind_of, pue_text
 from apps.activity.models import Activity
 from apps.activity.selectors import Filters, activities_of
@@ -20,9 +17,10 @@ from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
 from apps.carbon.figures.scopes import OPERATION, PROFILE_NAMES, PROFILES, SCOPE_NAMES, scope_of
 from apps.core.clock import utc
 from apps.core.errors import InvalidInput
-from apps.core.intervals import midnight_hour
-from apps.core.text import is_unstorable, parse_record_number
-from apps.core.units import US_PER_HOUR, amount_text, emission_ug, facility_mj
+from apps.core.text import parse_record_number
+from apps.core.units import amount_text, emission_ug, facility_mj
+from apps.dashboard.activities.filters import FilterForm, parse_filters
+from apps.dashboard.decorators import Visitor
 from apps.dashboard.figures import Quantity, quantity
 from apps.dashboard.formatting import EMISSION, ENERGY, factor_value
 
@@ -45,13 +43,11 @@ class ActivityRow:
 
 @dataclass(frozen=True)
 class ActivitiesPage:
-    """A page of the list. ``values``: filters as entered. ``before``, ``after``: addresses."""
+    """A page of the list. ``before``, ``after``: addresses."""
 
     rows: list[ActivityRow]
-    values: Mapping[str, str]
+    form: FilterForm
     number_of_filters: int
-    kinds: list[tuple[str, str]]
-    projects: list[tuple[str, str]]
     any_activities: bool
     before: str
     after: str
@@ -105,46 +101,29 @@ class ActivityPage:
     is_counted: bool
 
 
-def parse_filters(params: Mapping[str, str], zone: ZoneInfo) -> Filters:
-    """Return the filters of an address; days are in the lab's zone. Raises InvalidInput."""
-    for name in ("kind", "project", "from", "to"):
-        if is_unstorable(params.get(name, "")):
-            raise InvalidInput("Invalid character in filter.", field=name)
-    first, last = (_day(params, name) for name in ("from", "to"))
-    return Filters(
-        project=params.get("project", ""),
-        kind=params.get("kind", ""),
-        from_us=None if first is None else midnight_hour(first, zone) * US_PER_HOUR,
-        to_us=None if last is None else midnight_hour(last + timedelta(days=1), zone) * US_PER_HOUR,
-    )
-
-
-def activities_page(lab: Lab, zone: ZoneInfo, params: Mapping[str, str]) -> ActivitiesPage:
+def activities_page(visitor: Visitor, params: Mapping[str, str]) -> ActivitiesPage:
     """Return a page of the list. Three queries."""
-    filters = parse_filters(params, zone)
+    lab = visitor.lab
+    form, filters = parse_filters(params, visitor)
     number = _page_number(params.get("page", "1"))
     start = (number - 1) * PAGE_ROWS
     listed = list(activities_of(lab, filters)[start : start + PAGE_ROWS + 1])
-    values = {name: params.get(name, "") for name in ("kind", "project", "from", "to")}
-    query = {name: value for name, value in values.items() if value}
     has_any = bool(listed) or Activity.objects.filter(lab=lab).exists()
 
     def address(page: int) -> str:
-        return f"?{urlencode({**query, 'page': page})}"
+        return f"?{urlencode({**form.entered, 'page': page})}"
 
     return ActivitiesPage(
         rows=[
             ActivityRow(row, amount_text(row.energy_mj, ENERGY), range_text(row))
             for row in listed[:PAGE_ROWS]
         ],
-        values=values,
+        form=form,
         number_of_filters=filters.number,
-        kinds=list(ActivityKind.choices),
-        projects=list(lab.projects.order_by("name").values_list("slug", "name")),
         any_activities=has_any,
         before=address(number - 1) if number > 1 else "",
         after=address(number + 1) if len(listed) > PAGE_ROWS else "",
-        csv=f"{reverse('activities-csv')}?{urlencode(query)}",
+        csv=f"{reverse('activities-csv')}?{urlencode(form.entered)}",
         new=list(KINDS.values()),
     )
 
@@ -192,7 +171,7 @@ def preview_page(lab: Lab, found: Preview) -> PreviewPage:
         factor = f"{factor_value(ug_per_kwh)} as stated"
     elif (annual := latest_annual(lab, found.zone)) and annual.ug_per_kwh is not None:
         ug_per_kwh = annual.ug_per_kwh
-        factor = f"{factor_value(ug_per_kwh)}, {annual.name} {annual.year}"
+        factor = f"{factor_value(ug_per_kwh)}, {annual.name}"
     emission = (
         ""
         if ug_per_kwh is None
@@ -268,23 +247,6 @@ def _scopes(control: str) -> list[Scope]:
         Scope(PROFILE_NAMES[profile], SCOPE_NAMES[scope_of(profile, OPERATION, control)])
         for profile in PROFILES
     ]
-
-
-def _day(params: Mapping[str, str], name: str) -> date | None:
-    text = params.get(name, "")
-    if not text:
-        return None
-    try:
-        day = date.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInput(
-            f"{text[:40]!r} is not a day.", field=name, hint="Use a day such as 2026-01-31."
-        ) from error
-    if not 1970 <= day.year <= 2200:
-        raise InvalidInput(
-            "The year is out of range.", field=name, hint="Use a year from 1970 to 2200."
-        )
-    return day
 
 
 def _page_number(text: str) -> int:

@@ -9,13 +9,13 @@ from django.urls import reverse
 
 from apps.activity.kinds import KINDS
 from apps.activity.selectors import activity_of
+from apps.dashboard.activities.filters import parse_filters
 from apps.dashboard.activities.forms import ActivityForm, WithdrawForm
 from apps.dashboard.activities.pages import (
     CSV_HEADER,
     activities_page,
     activity_page,
     csv_rows,
-    parse_filters,
 )
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
@@ -24,14 +24,14 @@ from apps.dashboard.decorators import WRITERS, Visitor, or_not_found, page
 @page()
 def activities(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the lab's activities, filtered."""
-    content = activities_page(visitor.lab, visitor.zone, request.GET.dict())
+    content = activities_page(visitor, request.GET.dict())
     return render(request, "dashboard/activities/activities.html", {"page": content})
 
 
 @page()
 def activities_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the filtered activities with exact integers."""
-    filters = parse_filters(request.GET.dict(), visitor.zone)
+    _, filters = parse_filters(request.GET.dict(), visitor)
     return csv_response("activities", CSV_HEADER, csv_rows(visitor.lab, filters))
 
 

@@ -17,18 +17,15 @@ from apps.carbon.greener_hours.forecast import (
 from apps.carbon.greener_hours.starts import Start
 from apps.carbon.providers.models import GridProvider
 from apps.carbon.providers.services import providers_of
-from apps.core.errors import InvalidInput
 from apps.core.units import UG_PER_G, hour_of
 from apps.dashboard.charts import SERIES, Chart, figure_as_json, new_figure
 from apps.dashboard.formatting import grams_per_kwh, percent
+from apps.dashboard.forms import require_valid
+from apps.dashboard.greener_hours.forms import JobForm
 from apps.fleet.models import Site
 from apps.fleet.selectors import sites_of, zones_at
 from apps.fleet.zones import zone_chain
 from apps.fleet.zones import zones as grid_zones
-
-DURATIONS = (1, 2, 4, 8, 12, 24, 48, 72)
-WAITS = (12, 24, 48, 72)
-_DEFAULT_DURATION, _DEFAULT_WAIT = 4, 24
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,11 @@ class HourRow:
 
 @dataclass(frozen=True)
 class GreenerHoursPage:
-    """The page. ``site`` None: the lab has no site. ``zone`` '': the site has no grid zone."""
+    """The page. ``form`` and ``site`` None: the lab has no site. ``zone`` '': the site has no grid
+    zone.
+    """
 
-    sites: Sequence[Site]
+    form: JobForm | None
     site: Site | None
     zone: str
     zone_name: str
@@ -64,16 +63,6 @@ class GreenerHoursPage:
     rows: Sequence[HourRow]
     chart: Chart | None
     provider: GridProvider | None
-
-    @property
-    def durations(self) -> Sequence[int]:
-        """Return the lengths of a job that are offered."""
-        return DURATIONS
-
-    @property
-    def waits(self) -> Sequence[int]:
-        """Return the longest waits that are offered."""
-        return WAITS
 
     @property
     def query(self) -> str:
@@ -127,15 +116,18 @@ class GreenerHoursPage:
 
 
 def greener_hours_page(lab: Lab, params: QueryDict, now: int) -> GreenerHoursPage:
-    """Return the page for ``site``, ``hours`` (length of the job) and ``wait`` (most hours until
-    its start). Raises InvalidInput.
-    """
+    """Return the page of a job with the fields of JobForm. Raises InvalidInput."""
     sites = list(sites_of(lab))
     hour, lab_zone = hour_of(now), ZoneInfo(lab.time_zone)
     zones = zones_at(lab, hour)
-    site = _site(sites, params.get("site", ""), zones)
-    duration_hours = _choice(params.get("hours", ""), DURATIONS, _DEFAULT_DURATION, "hours")
-    wait_hours = _choice(params.get("wait", ""), WAITS, _DEFAULT_WAIT, "wait")
+    site = next((each for each in sites if each.pk in zones), sites[0] if sites else None)
+    form, duration_hours, wait_hours = None, 1, 1
+    if site is not None:
+        form = JobForm(params, sites, site)
+        require_valid(form)
+        data = form.cleaned_data
+        site = next(each for each in sites if str(each.pk) == data["site"])
+        duration_hours, wait_hours = int(data["hours"]), int(data["wait"])
     zone = zones.get(site.pk, "") if site else ""
     result = GreenerHours("", [], None, None)
     if zone:
@@ -152,7 +144,7 @@ def greener_hours_page(lab: Lab, params: QueryDict, now: int) -> GreenerHoursPag
     rows = [HourRow(each, each.hour in greenest) for each in result.hours]
     found = grid_zones().get(zone)
     return GreenerHoursPage(
-        sites=sites,
+        form=form,
         site=site,
         zone=zone,
         zone_name=found.name if found else zone,
@@ -170,28 +162,6 @@ def _provider_of(lab: Lab, zone: str) -> GridProvider | None:
     """Return the provider of a zone, else of its closest parent."""
     by_zone = {row.zone: row for row in providers_of(lab)}
     return next((by_zone[code] for code in zone_chain(zone) if code in by_zone), None)
-
-
-def _site(sites: Sequence[Site], text: str, zones: dict[int, str]) -> Site | None:
-    """Return the requested site, else the first one with a grid zone."""
-    if text:
-        found = next((site for site in sites if str(site.pk) == text), None)
-        if found is None:
-            raise InvalidInput(
-                "There is no such site in this lab.", field="site", hint="Choose one of the list."
-            )
-        return found
-    return next((site for site in sites if site.pk in zones), sites[0] if sites else None)
-
-
-def _choice(text: str, choices: Sequence[int], default: int, field: str) -> int:
-    if not text:
-        return default
-    chosen = next((choice for choice in choices if str(choice) == text), None)
-    if chosen is None:
-        listed = ", ".join(map(str, choices))
-        raise InvalidInput(f"{field} is not one of the list.", field=field, hint=f"Use {listed}.")
-    return chosen
 
 
 def _chart(rows: Sequence[HourRow], zone: ZoneInfo) -> Chart:
@@ -228,7 +198,7 @@ def _chart(rows: Sequence[HourRow], zone: ZoneInfo) -> Chart:
     figure.update_layout(
         barmode="overlay",
         yaxis={"rangemode": "tozero", "nticks": 5},
-        xaxis={"type": "date", "tickformat": "%H:%M\n%-d %b", "nticks": 5, "tickangle": 0},
+        xaxis={"type": "date", "tickformat": "%H:%M\n%-d %b", "nticks": 4, "tickangle": 0},
         showlegend=False,
         margin={"r": 10, "b": 42},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import glob
 import os
 import re
@@ -31,6 +32,7 @@ _JOB_VARIABLES = (
     ("COBALT_JOBID", "Cobalt"),
 )
 _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}\Z")
+_NUMBER = re.compile(r"[0-9]{1,3}\Z")
 _STEP_S = 30.0  # a suspended node continues with the right time
 
 
@@ -60,10 +62,10 @@ def parse_latest_start(text: str, now: datetime) -> datetime:
 
 
 def parse_hours(text: str) -> int:
-    """Return the length of a job in hours. Raises ValueError."""
-    hours = int(text)
+    """Return the length of a job in hours. Raises argparse.ArgumentTypeError."""
+    hours = int(text) if _NUMBER.match(text) else 0
     if not 1 <= hours <= MAX_HOURS:
-        raise ValueError(f"not from 1 to {MAX_HOURS}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {MAX_HOURS} whole hours")
     return hours
 
 
