@@ -24,7 +24,15 @@ from apps.carbon.market.choices import (
     RuleEdition,
     VolumeProfile,
 )
-from apps.carbon.market.supplies import Line, Matching, MatchingYear, Part, Rate, Supply, ZoneRates
+from apps.carbon.market.records import (
+    ContractualInstrument,
+    Line,
+    Matching,
+    MatchingYear,
+    Part,
+    Rate,
+    ZoneRates,
+)
 from apps.core.units import PPM, emission_ug, prorated
 
 Consumption = Mapping[str, Mapping[int, int]]  # {zone: {UTC hour: mJ of facility energy}}
@@ -87,7 +95,7 @@ def match(
     edition: RuleEdition,
     year: MatchingYear,
     consumption: Consumption,
-    supplies: Iterable[Supply],
+    instruments: Iterable[ContractualInstrument],
     rates: Mapping[str, ZoneRates],
     chain: Callable[[str], Sequence[str]],
 ) -> Matching:
@@ -97,24 +105,24 @@ def match(
     zones that contain it. Energy of hours outside the year is left out.
     """
     is_draft = edition == RuleEdition.SCOPE2_DRAFT_2025
-    usable = [supply for supply in supplies if supply.kind in _RANK]
+    usable = [instrument for instrument in instruments if instrument.kind in _RANK]
     excluded = {
-        supply.instrument_id: reason
-        for supply in usable
-        if (reason := _exclusion(supply, consumption, chain, is_draft=is_draft))
+        instrument.instrument_id: reason
+        for instrument in usable
+        if (reason := _exclusion(instrument, consumption, chain, is_draft=is_draft))
     }
     zones_of = {
-        supply.instrument_id: _zones(supply, consumption, chain, is_draft=is_draft)
-        for supply in usable
-        if supply.instrument_id not in excluded
+        instrument.instrument_id: _zones(instrument, consumption, chain, is_draft=is_draft)
+        for instrument in usable
+        if instrument.instrument_id not in excluded
     }
     ordered = sorted(
-        (supply for supply in usable if supply.instrument_id in zones_of),
-        key=lambda supply: (
-            _RANK[supply.kind][0],
-            0 if is_draft else _FINENESS[supply.granularity],
-            len(zones_of[supply.instrument_id]),
-            supply.instrument_id,
+        (instrument for instrument in usable if instrument.instrument_id in zones_of),
+        key=lambda instrument: (
+            _RANK[instrument.kind][0],
+            0 if is_draft else _FINENESS[instrument.granularity],
+            len(zones_of[instrument.instrument_id]),
+            instrument.instrument_id,
         ),
     )
     pools = {
@@ -123,7 +131,11 @@ def match(
             {hour: mj for hour, mj in hours.items() if year.from_hour <= hour < year.to_hour},
             _edges(
                 year,
-                [supply for supply in ordered if zone in zones_of[supply.instrument_id]],
+                [
+                    instrument
+                    for instrument in ordered
+                    if zone in zones_of[instrument.instrument_id]
+                ],
                 is_draft=is_draft,
             ),
         )
@@ -131,11 +143,11 @@ def match(
     }
     lines: list[Line] = []
     used: dict[int, int] = {}
-    for supply in ordered:
-        of_supply = [pools[zone] for zone in zones_of[supply.instrument_id]]
-        granularity = Granularity.HOUR if is_draft else supply.granularity
-        added = list(_cover(supply, of_supply, year, granularity, rates))
-        used[supply.instrument_id] = sum(line.energy_mj for line in added)
+    for instrument in ordered:
+        of_instrument = [pools[zone] for zone in zones_of[instrument.instrument_id]]
+        granularity = Granularity.HOUR if is_draft else instrument.granularity
+        added = list(_cover(instrument, of_instrument, year, granularity, rates))
+        used[instrument.instrument_id] = sum(line.energy_mj for line in added)
         lines += added
     for pool in pools.values():
         lines += _rest_lines(pool, year, rates.get(pool.zone, _NO_RATES), is_draft=is_draft)
@@ -143,92 +155,102 @@ def match(
 
 
 def _zones(
-    supply: Supply, zones: Iterable[str], chain: Callable[[str], Sequence[str]], *, is_draft: bool
+    instrument: ContractualInstrument,
+    zones: Iterable[str],
+    chain: Callable[[str], Sequence[str]],
+    *,
+    is_draft: bool,
 ) -> list[str]:
-    """Return the zones whose consumption a supply can cover."""
-    areas = [supply.market, supply.boundary] if is_draft else [supply.market]
+    """Return the zones whose consumption an instrument can cover."""
+    areas = [instrument.market, instrument.boundary] if is_draft else [instrument.market]
     return [zone for zone in sorted(zones) if all(area & {*chain(zone)} for area in areas)]
 
 
 def _exclusion(
-    supply: Supply, zones: Iterable[str], chain: Callable[[str], Sequence[str]], *, is_draft: bool
+    instrument: ContractualInstrument,
+    zones: Iterable[str],
+    chain: Callable[[str], Sequence[str]],
+    *,
+    is_draft: bool,
 ) -> Exclusion | None:
-    """Return why a supply covers nothing, None if it can."""
-    if is_draft and supply.is_unlimited:
+    """Return why an instrument covers nothing, None if it can."""
+    if is_draft and instrument.is_unlimited:
         return Exclusion.NO_VOLUME
-    if is_draft and not supply.boundary:
+    if is_draft and not instrument.boundary:
         return Exclusion.UNKNOWN_BOUNDARY
-    if not _zones(supply, zones, chain, is_draft=False):
+    if not _zones(instrument, zones, chain, is_draft=False):
         return Exclusion.OTHER_MARKET
-    if not _zones(supply, zones, chain, is_draft=is_draft):
+    if not _zones(instrument, zones, chain, is_draft=is_draft):
         return Exclusion.OUTSIDE_BOUNDARY
     return None
 
 
-def _available(supplies: Iterable[Supply], year: MatchingYear) -> dict[int, int]:
-    """Return the volume of each supply in the year. Those without a limit are left out."""
+def _available(instruments: Iterable[ContractualInstrument], year: MatchingYear) -> dict[int, int]:
+    """Return the volume of each instrument in the year. Those without a limit are left out."""
     return {
-        supply.instrument_id: sum(
+        instrument.instrument_id: sum(
             prorated(mj, start, end, year.from_hour, year.to_hour)
-            for start, end, mj in supply.parts
+            for start, end, mj in instrument.parts
         )
-        for supply in supplies
-        if not supply.is_unlimited
+        for instrument in instruments
+        if not instrument.is_unlimited
     }
 
 
-def _edges(year: MatchingYear, supplies: Sequence[Supply], *, is_draft: bool) -> list[int]:
-    """Return the edges of the intervals that the matching periods of supplies need."""
-    if is_draft or any(supply.granularity == Granularity.HOUR for supply in supplies):
+def _edges(
+    year: MatchingYear, instruments: Sequence[ContractualInstrument], *, is_draft: bool
+) -> list[int]:
+    """Return the edges of the intervals that the matching periods of instruments need."""
+    if is_draft or any(instrument.granularity == Granularity.HOUR for instrument in instruments):
         return year.edges(Granularity.HOUR)
     edges = {year.from_hour, year.to_hour}
-    for supply in supplies:
-        if supply.is_unlimited:
-            edges |= {edge for start, end, _ in supply.parts for edge in (start, end)}
-        elif supply.granularity == Granularity.MONTH:
+    for instrument in instruments:
+        if instrument.is_unlimited:
+            edges |= {edge for start, end, _ in instrument.parts for edge in (start, end)}
+        elif instrument.granularity == Granularity.MONTH:
             edges |= {*year.months}
     return sorted(edge for edge in edges if year.from_hour <= edge <= year.to_hour)
 
 
 def _cover(
-    supply: Supply,
+    instrument: ContractualInstrument,
     pools: Sequence[_Pool],
     year: MatchingYear,
     granularity: Granularity,
     rates: Mapping[str, ZoneRates],
 ) -> Iterator[Line]:
-    """Cover what a supply can, and yield its lines."""
-    rule = _RANK[supply.kind][1]
-    for start, end, limit_mj in _periods(supply, year, granularity):
+    """Cover what an instrument can, and yield its lines."""
+    rule = _RANK[instrument.kind][1]
+    for start, end, limit_mj in _periods(instrument, year, granularity):
         slots = [pool.slots(start, end) for pool in pools]
         free = [pool.coverable_mj(*slot) for pool, slot in zip(pools, slots, strict=True)]
         amount = sum(free) if limit_mj is None else min(limit_mj, sum(free))
         if amount <= 0:
             continue
-        profile = _profile(supply, granularity)
+        profile = _profile(instrument, granularity)
         for pool, slot, part in zip(pools, slots, _proportional(amount, free), strict=True):
             if part:
                 pool.cover(*slot, part)
                 upstream = rates.get(pool.zone, _NO_RATES).upstream_ug_per_kwh
                 yield _line(
-                    (pool.zone, start, end), rule, part, supply.ug_per_kwh, upstream,
-                    supply.instrument_id, profile,
+                    (pool.zone, start, end), rule, part, instrument.ug_per_kwh, upstream,
+                    instrument.instrument_id, profile,
                 )  # fmt: skip
 
 
 def _periods(
-    supply: Supply, year: MatchingYear, granularity: Granularity
+    instrument: ContractualInstrument, year: MatchingYear, granularity: Granularity
 ) -> Iterator[tuple[int, int, int | None]]:
-    """Yield the matching periods of a supply with its volume in each. None: no limit."""
-    if supply.is_unlimited:
-        for start, end, _ in supply.parts:
+    """Yield the matching periods of an instrument with its volume in each. None: no limit."""
+    if instrument.is_unlimited:
+        for start, end, _ in instrument.parts:
             start, end = max(start, year.from_hour), min(end, year.to_hour)
             if start < end:
                 yield start, end, None
         return
     edges = year.edges(granularity)
     for (start, end), volume in zip(
-        pairwise(edges), volumes_by_period(supply.parts, edges), strict=True
+        pairwise(edges), volumes_by_period(instrument.parts, edges), strict=True
     ):
         if volume:
             yield start, end, volume
@@ -247,12 +269,12 @@ def volumes_by_period(parts: Sequence[Part], edges: Sequence[int]) -> list[int]:
     return volumes
 
 
-def _profile(supply: Supply, granularity: Granularity) -> VolumeProfile:
-    if supply.is_unlimited:
+def _profile(instrument: ContractualInstrument, granularity: Granularity) -> VolumeProfile:
+    if instrument.is_unlimited:
         return VolumeProfile.NONE
-    if _FINENESS[supply.volumes_by] <= _FINENESS[granularity]:
+    if _FINENESS[instrument.volumes_by] <= _FINENESS[granularity]:
         return VolumeProfile.STATED
-    if supply.volumes_by == Granularity.MONTH:
+    if instrument.volumes_by == Granularity.MONTH:
         return VolumeProfile.FLAT_MONTH
     return VolumeProfile.FLAT_VINTAGE
 

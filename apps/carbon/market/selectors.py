@@ -1,4 +1,4 @@
-"""Reads of instruments: lists, and supplies and rates for matching."""
+"""Reads of instruments: lists, and what matching needs."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
@@ -10,7 +10,7 @@ from apps.accounts.models import Lab
 from apps.carbon.market.choices import PUBLISHED, Granularity, InstrumentKind
 from apps.carbon.market.criteria import Facts, Finding, check_instrument
 from apps.carbon.market.models import CertificateRange, Instrument, InstrumentEvidence
-from apps.carbon.market.supplies import MatchingYear, Part, Rate, Supply
+from apps.carbon.market.records import ContractualInstrument, MatchingYear, Part, Rate
 from apps.core.errors import NotFound
 from apps.core.intervals import midnight_hour
 from apps.core.units import MJ_PER_KWH
@@ -52,24 +52,24 @@ def evidence_of(lab: Lab, pk: int) -> InstrumentEvidence:
     return evidence
 
 
-def supplies_of(lab: Lab, year: MatchingYear) -> list[Supply]:
-    """Return the supplies of a lab with a vintage in a year. One query."""
+def contractual_instruments_of(lab: Lab, year: MatchingYear) -> list[ContractualInstrument]:
+    """Return the instruments of a lab with a vintage in a year. One query."""
     zone = ZoneInfo(lab.time_zone)
     rows = (
         Instrument.objects.filter(lab=lab, withdrawn_us=None).exclude(kind__in=PUBLISHED)
     ).order_by("pk")
-    supplies = (_supply(row, zone) for row in rows.iterator(chunk_size=200))
+    instruments = (_contractual_instrument(row, zone) for row in rows.iterator(chunk_size=200))
     return [
-        supply
-        for supply in supplies
-        if supply.parts[0][0] < year.to_hour and supply.parts[-1][1] > year.from_hour
+        instrument
+        for instrument in instruments
+        if instrument.parts[0][0] < year.to_hour and instrument.parts[-1][1] > year.from_hour
     ]
 
 
-def _supply(row: Instrument, zone: ZoneInfo) -> Supply:
+def _contractual_instrument(row: Instrument, zone: ZoneInfo) -> ContractualInstrument:
     market = frozenset(row.market)
     boundary = frozenset([row.plant_zone]) if row.plant_zone else market
-    return Supply(
+    return ContractualInstrument(
         instrument_id=row.pk,
         kind=InstrumentKind(row.kind),
         market=market,

@@ -1,10 +1,16 @@
-"""Years, supplies and rates for tests of matching, in kWh and g."""
+"""Years, instruments and rates for tests of matching, in kWh and g."""
 
 from collections.abc import Sequence
 
 from apps.carbon.market.choices import Granularity, InstrumentKind, RuleEdition
 from apps.carbon.market.matching import Consumption, match
-from apps.carbon.market.supplies import Matching, MatchingYear, Rate, Supply, ZoneRates
+from apps.carbon.market.records import (
+    ContractualInstrument,
+    Matching,
+    MatchingYear,
+    Rate,
+    ZoneRates,
+)
 
 KWH = 3_600_000_000
 G = 1_000_000
@@ -23,7 +29,7 @@ def chain(zone: str) -> list[str]:
     return [zone, zone.partition("-")[0]] if "-" in zone else [zone]
 
 
-def supply(
+def instrument(
     number: int = 1,
     kwh: float | None = None,
     *,
@@ -34,15 +40,15 @@ def supply(
     hourly_kwh: Sequence[float] | None = None,
     hours: tuple[int, int] = (0, 8_760),
     g: float = 0,
-) -> Supply:
-    """Return a supply. ``hours`` is its vintage within the year. ``plant`` '': unknown."""
+) -> ContractualInstrument:
+    """Return an instrument. ``hours`` is its vintage within the year. ``plant`` '': unknown."""
     start, end = (YEAR.from_hour + hour for hour in hours)
     zones = frozenset(market.split())
     boundary = zones if plant is None else frozenset(plant.split())
     parts = [(start, end, round((kwh or 0) * KWH))]
     if hourly_kwh is not None:
         parts = [(start + i, start + i + 1, round(mj * KWH)) for i, mj in enumerate(hourly_kwh)]
-    return Supply(
+    return ContractualInstrument(
         instrument_id=number,
         kind=kind,
         market=zones,
@@ -68,12 +74,12 @@ def flat(kwh_per_hour: float, hours: range = range(8_760)) -> dict[int, int]:
 def run(
     edition: RuleEdition,
     consumption: Consumption,
-    supplies: Sequence[Supply] = (),
+    instruments: Sequence[ContractualInstrument] = (),
     rates: dict[str, ZoneRates] | None = None,
 ) -> Matching:
     """Match, and check what is true of each result."""
     matching = match(
-        edition=edition, year=YEAR, consumption=consumption, supplies=supplies,
+        edition=edition, year=YEAR, consumption=consumption, instruments=instruments,
         rates=rates or {}, chain=chain,
     )  # fmt: skip
     totals = matching.totals()

@@ -10,7 +10,7 @@ from apps.carbon.market.choices import (
     RuleEdition,
     VolumeProfile,
 )
-from apps.carbon.market.supplies import Rate, ZoneRates
+from apps.carbon.market.records import Rate, ZoneRates
 from tests.carbon.market.cases import (
     DRAFT,
     IN_FORCE,
@@ -18,9 +18,9 @@ from tests.carbon.market.cases import (
     YEAR,
     G,
     flat,
+    instrument,
     mix,
     run,
-    supply,
 )
 
 GRID = Rate(329 * G, None, 2026)
@@ -52,7 +52,7 @@ def test_a_year_of_certificates_covers_all_by_year_and_61_percent_by_hour() -> N
     """
     windy = [hour % 100 < 61 for hour in range(8_760)]
     hours = sum(windy)
-    certificates = supply(
+    certificates = instrument(
         hourly_kwh=[8_760 / hours if is_windy else 0 for is_windy in windy], plant="A"
     )
     rates = {"A": ZoneRates(residual_mix=mix(700))}
@@ -78,8 +78,8 @@ def test_company_with_certificates_a_supplier_rate_and_the_residual_mix() -> Non
             "B": flat(2, range(1000)),
         },
         [
-            supply(1, 4_000),
-            supply(2, 5_000, kind=InstrumentKind.TARIFF, g=250),
+            instrument(1, 4_000),
+            instrument(2, 5_000, kind=InstrumentKind.TARIFF, g=250),
         ],
         {
             "A": ZoneRates(residual_mix=mix(500, 3)),
@@ -106,10 +106,10 @@ def test_certificates_precede_contracts_and_supplier_rates(edition: RuleEdition)
         edition,
         {"A": flat(1, range(100))},
         [
-            supply(1, 40, kind=InstrumentKind.TARIFF, g=300, hours=(0, 100)),
-            supply(2, 40, kind=InstrumentKind.PPA, g=20, hours=(0, 100)),
-            supply(3, 10, kind=InstrumentKind.OWN_SOLAR, hours=(0, 100)),
-            supply(4, 40, kind=InstrumentKind.I_REC, hours=(0, 100)),
+            instrument(1, 40, kind=InstrumentKind.TARIFF, g=300, hours=(0, 100)),
+            instrument(2, 40, kind=InstrumentKind.PPA, g=20, hours=(0, 100)),
+            instrument(3, 10, kind=InstrumentKind.OWN_SOLAR, hours=(0, 100)),
+            instrument(4, 40, kind=InstrumentKind.I_REC, hours=(0, 100)),
         ],
     )
     used = {number: mj / KWH for number, mj in matching.used_mj.items()}
@@ -121,7 +121,7 @@ def test_certificates_precede_contracts_and_supplier_rates(edition: RuleEdition)
 
 
 def test_volume_beyond_the_consumption_has_no_effect() -> None:
-    matching = run(IN_FORCE, {"A": flat(1, range(10))}, [supply(1, 1_000)])
+    matching = run(IN_FORCE, {"A": flat(1, range(10))}, [instrument(1, 1_000)])
     assert matching.used_mj == {1: 10 * KWH}
     assert matching.available_mj == {1: 1_000 * KWH}
     assert matching.totals().emission_ug == 0
@@ -142,17 +142,17 @@ def test_without_a_residual_mix_the_grid_average_applies_only_in_2015() -> None:
 
 @BOTH
 def test_energy_without_a_zone_has_no_factor(edition: RuleEdition) -> None:
-    matching = run(edition, {"": flat(1, range(5))}, [supply(1, 5)])
+    matching = run(edition, {"": flat(1, range(5))}, [instrument(1, 5)])
     assert energies(matching) == {"missing_factor": 5}
     assert matching.excluded == {1: Exclusion.OTHER_MARKET}
 
 
 def test_a_finer_granularity_limits_the_coverage_in_2015() -> None:
     use = flat(1, range(31 * 24))  # January only
-    year = run(IN_FORCE, {"A": use}, [supply(1, 8_760)])
-    month = run(IN_FORCE, {"A": use}, [supply(1, 8_760, by=Granularity.MONTH)])
+    year = run(IN_FORCE, {"A": use}, [instrument(1, 8_760)])
+    month = run(IN_FORCE, {"A": use}, [instrument(1, 8_760, by=Granularity.MONTH)])
     assert year.used_mj == month.used_mj == {1: 744 * KWH}
-    half = run(IN_FORCE, {"A": use}, [supply(1, 4_380, by=Granularity.MONTH)])
+    half = run(IN_FORCE, {"A": use}, [instrument(1, 4_380, by=Granularity.MONTH)])
     assert half.used_mj == {1: 372 * KWH}
     [line] = [line for line in half.lines if line.rule == MarketRule.CERTIFICATE]
     assert (line.from_hour, line.to_hour) == (YEAR.months[0], YEAR.months[1])
@@ -160,35 +160,35 @@ def test_a_finer_granularity_limits_the_coverage_in_2015() -> None:
     hour = run(
         IN_FORCE,
         {"A": use},
-        [supply(1, by=Granularity.HOUR, hourly_kwh=[5, 0, 0.5], hours=(0, 3))],
+        [instrument(1, by=Granularity.HOUR, hourly_kwh=[5, 0, 0.5], hours=(0, 3))],
     )
     assert hour.used_mj == {1: KWH + KWH // 2}
 
 
 def test_an_annual_certificate_leaves_a_proportional_rest_for_an_hourly_contract() -> None:
-    contract = supply(
+    contract = instrument(
         2, kind=InstrumentKind.PPA, by=Granularity.HOUR, hourly_kwh=[9, 9], hours=(0, 2)
     )
     use = {YEAR.from_hour: 4 * KWH, YEAR.from_hour + 1: 2 * KWH, YEAR.from_hour + 2: 2 * KWH}
-    matching = run(IN_FORCE, {"A": use}, [supply(1, 4), contract])
+    matching = run(IN_FORCE, {"A": use}, [instrument(1, 4), contract])
     assert matching.used_mj == {1: 4 * KWH, 2: 3 * KWH}
     assert energies(matching)["missing_factor"] == 1
 
 
 def test_a_market_of_several_zones_and_those_inside_it() -> None:
     use = {"A-1": flat(1, range(10)), "A-2": flat(3, range(10)), "B": flat(1, range(10))}
-    matching = run(IN_FORCE, use, [supply(1, 20, market="A")])
+    matching = run(IN_FORCE, use, [instrument(1, 20, market="A")])
     assert {line.zone: line.energy_mj // KWH for line in matching.lines if line.instrument_id} == {
         "A-1": 5,
         "A-2": 15,
     }
-    wide = run(IN_FORCE, use, [supply(1, 20, market="A B"), supply(2, 10, market="B")])
+    wide = run(IN_FORCE, use, [instrument(1, 20, market="A B"), instrument(2, 10, market="B")])
     assert wide.used_mj == {1: 20 * KWH, 2: 10 * KWH}
 
 
 def test_the_draft_needs_a_plant_in_the_grid_zone() -> None:
     use = {"A-1": flat(1, range(10)), "A-2": flat(1, range(10))}
-    inside = supply(1, 20, market="A B", plant="A-1", hours=(0, 10))
+    inside = instrument(1, 20, market="A B", plant="A-1", hours=(0, 10))
     matching = run(DRAFT, use, [inside])
     assert {line.zone for line in matching.lines if line.instrument_id} == {"A-1"}
     assert matching.used_mj == {1: 10 * KWH}
@@ -196,10 +196,10 @@ def test_the_draft_needs_a_plant_in_the_grid_zone() -> None:
         DRAFT,
         use,
         [
-            supply(1, 20, market="A B", plant="B"),
-            supply(2, 20, market="A B", plant=""),
-            supply(3, kind=InstrumentKind.TARIFF),
-            supply(4, 20, market="B"),
+            instrument(1, 20, market="A B", plant="B"),
+            instrument(2, 20, market="A B", plant=""),
+            instrument(3, kind=InstrumentKind.TARIFF),
+            instrument(4, 20, market="B"),
         ],
     )
     assert excluded.excluded == {
@@ -212,17 +212,17 @@ def test_the_draft_needs_a_plant_in_the_grid_zone() -> None:
 
 
 def test_a_tariff_without_a_limit_covers_the_rest_of_its_days() -> None:
-    tariff = supply(1, kind=InstrumentKind.TARIFF, g=100, hours=(24, 48))
-    matching = run(IN_FORCE, {"A": flat(1, range(72))}, [tariff, supply(2, 36)])
+    tariff = instrument(1, kind=InstrumentKind.TARIFF, g=100, hours=(24, 48))
+    matching = run(IN_FORCE, {"A": flat(1, range(72))}, [tariff, instrument(2, 36)])
     assert matching.used_mj == {1: 12 * KWH, 2: 36 * KWH}
     assert matching.available_mj == {2: 36 * KWH}
     assert energies(matching)["missing_factor"] == 24
 
 
 def test_a_vintage_over_two_years_counts_with_the_part_of_the_year() -> None:
-    matching = run(IN_FORCE, {"A": flat(1)}, [supply(1, 200, hours=(-50, 150))])
+    matching = run(IN_FORCE, {"A": flat(1)}, [instrument(1, 200, hours=(-50, 150))])
     assert matching.used_mj == {1: 150 * KWH}
-    assert run(IN_FORCE, {"A": flat(1)}, [supply(1, 200, hours=(-50, -1))]).used_mj == {1: 0}
+    assert run(IN_FORCE, {"A": flat(1)}, [instrument(1, 200, hours=(-50, -1))]).used_mj == {1: 0}
 
 
 @BOTH
@@ -231,7 +231,7 @@ def test_upstream_emissions_are_added_on_the_lifecycle_basis(edition: RuleEditio
         "A": ZoneRates(residual_mix=mix(700), upstream_ug_per_kwh=40 * G),
         "B": ZoneRates(residual_mix=mix(500), upstream_ug_per_kwh=None),
     }
-    known = run(edition, {"A": flat(1, range(10))}, [supply(1, 5, hours=(0, 10))], rates)
+    known = run(edition, {"A": flat(1, range(10))}, [instrument(1, 5, hours=(0, 10))], rates)
     assert known.totals().upstream_ug == 400 * G
     assert known.totals().emission_ug == (5 * 700 + 400) * G
     assert known.totals().is_comparable
@@ -251,18 +251,21 @@ def test_negative_energy_is_never_covered(edition: RuleEdition) -> None:
     """Inner meters above the outer one are a finding, and stay in the sum."""
     use = {"A": {YEAR.from_hour: 10 * KWH, YEAR.from_hour + 1: -4 * KWH}}
     rates = {"A": ZoneRates(residual_mix=mix(100))}
-    matching = run(edition, use, [supply(1, 8_760_000)], rates)
+    matching = run(edition, use, [instrument(1, 8_760_000)], rates)
     covered = 6 if edition == IN_FORCE else 10
     assert matching.used_mj == {1: covered * KWH}
     assert matching.totals().emission_ug == (6 - covered) * 100 * G
-    hourly = supply(2, by=Granularity.HOUR, kind=InstrumentKind.PPA, hourly_kwh=[0, 1])
-    assert run(IN_FORCE, use, [supply(1, 8_760_000), hourly], rates).used_mj == {1: 6 * KWH, 2: 0}
-    only_negative = run(edition, {"A": {YEAR.from_hour: -KWH}}, [supply(1, 8_760)], rates)
+    hourly = instrument(2, by=Granularity.HOUR, kind=InstrumentKind.PPA, hourly_kwh=[0, 1])
+    assert run(IN_FORCE, use, [instrument(1, 8_760_000), hourly], rates).used_mj == {
+        1: 6 * KWH,
+        2: 0,
+    }
+    only_negative = run(edition, {"A": {YEAR.from_hour: -KWH}}, [instrument(1, 8_760)], rates)
     assert only_negative.used_mj == {1: 0}
     assert only_negative.totals().covered_ppm is None
 
 
 def test_no_consumption_has_no_lines() -> None:
-    matching = run(IN_FORCE, {}, [supply(1, 5)])
+    matching = run(IN_FORCE, {}, [instrument(1, 5)])
     assert matching.lines == []
     assert matching.totals().covered_ppm is None

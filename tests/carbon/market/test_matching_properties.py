@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from apps.carbon.market.choices import Granularity, InstrumentKind, MarketRule, RuleEdition
 from apps.carbon.market.matching import match, volumes_by_period
-from apps.carbon.market.supplies import (
+from apps.carbon.market.records import (
     COVERED,
+    ContractualInstrument,
     Line,
     Matching,
     MatchingYear,
     Rate,
-    Supply,
     ZoneRates,
 )
 from tests.carbon.market.cases import DRAFT, IN_FORCE, chain
@@ -35,9 +35,9 @@ Use = dict[str, dict[int, int]]
 
 
 @st.composite
-def supplies(
+def instruments(
     draw: st.DrawFn, number: int, zones: Sequence[str] = ("A", "A-1", "A-2", "B")
-) -> Supply:
+) -> ContractualInstrument:
     start = draw(st.integers(FIRST - 3, END - 1))
     end = draw(st.integers(start + 1, END + 3))
     kind = draw(st.sampled_from([InstrumentKind(kind) for kind in ORDER]))
@@ -49,7 +49,7 @@ def supplies(
         by = Granularity.HOUR
     else:
         parts, by = [(start, end, draw(volume))], Granularity.YEAR
-    return Supply(
+    return ContractualInstrument(
         instrument_id=number,
         kind=kind,
         market=frozenset(market),
@@ -76,7 +76,7 @@ def uses(zones: Sequence[str] = ZONES, least: int = 0) -> st.SearchStrategy[Use]
 cases = st.integers(0, 5).flatmap(
     lambda n: st.tuples(
         uses(),
-        st.tuples(*(supplies(number) for number in range(1, n + 1))),
+        st.tuples(*(instruments(number) for number in range(1, n + 1))),
         st.fixed_dictionaries({}, optional={zone: rates() for zone in ZONES}),
         st.sampled_from(RuleEdition),
     )
@@ -84,18 +84,21 @@ cases = st.integers(0, 5).flatmap(
 
 
 def result_of(
-    use: Use, listed: Sequence[Supply], of_zone: dict[str, ZoneRates], edition: RuleEdition
+    use: Use,
+    listed: Sequence[ContractualInstrument],
+    of_zone: dict[str, ZoneRates],
+    edition: RuleEdition,
 ) -> Matching:
     return match(
-        edition=edition, year=YEAR, consumption=use, supplies=listed, rates=of_zone, chain=chain
+        edition=edition, year=YEAR, consumption=use, instruments=listed, rates=of_zone, chain=chain
     )
 
 
-def volume_in(supply: Supply, start: int, end: int) -> Fraction:
+def volume_in(instrument: ContractualInstrument, start: int, end: int) -> Fraction:
     return sum(
         (
             Fraction(mj * max(0, min(end, to_hour) - max(start, from_hour)), to_hour - from_hour)
-            for from_hour, to_hour, mj in supply.parts
+            for from_hour, to_hour, mj in instrument.parts
         ),
         Fraction(0),
     )
@@ -108,11 +111,11 @@ def half_up(value: Fraction) -> int:
 @given(cases)
 @settings(max_examples=400)
 def test_energy_and_emissions_of_lines(
-    case: tuple[Use, Sequence[Supply], dict[str, ZoneRates], RuleEdition],
+    case: tuple[Use, Sequence[ContractualInstrument], dict[str, ZoneRates], RuleEdition],
 ) -> None:
     use, listed, of_zone, edition = case
     result = result_of(use, listed, of_zone, edition)
-    by_id = {supply.instrument_id: supply for supply in listed}
+    by_id = {instrument.instrument_id: instrument for instrument in listed}
     for zone in {*use, *(line.zone for line in result.lines)}:
         assert sum(line.energy_mj for line in result.lines if line.zone == zone) == sum(
             use[zone].values()
@@ -127,13 +130,13 @@ def test_energy_and_emissions_of_lines(
             )
         if line.rule in COVERED:
             assert line.instrument_id is not None
-            supply = by_id[line.instrument_id]
-            assert line.ug_per_kwh == supply.ug_per_kwh
-            assert supply.market & {*chain(line.zone)}
+            instrument = by_id[line.instrument_id]
+            assert line.ug_per_kwh == instrument.ug_per_kwh
+            assert instrument.market & {*chain(line.zone)}
             if edition == DRAFT:
-                assert supply.boundary & {*chain(line.zone)}
+                assert instrument.boundary & {*chain(line.zone)}
                 assert line.to_hour == line.from_hour + 1
-                assert not supply.is_unlimited
+                assert not instrument.is_unlimited
         assert edition == IN_FORCE or line.rule != MarketRule.GRID_AVERAGE
         assert edition == DRAFT or line.rule != MarketRule.FOSSIL_FACTOR
     totals = result.totals()
@@ -146,7 +149,7 @@ def test_energy_and_emissions_of_lines(
 @given(cases)
 @settings(max_examples=400)
 def test_no_period_is_covered_beyond_its_consumption_and_no_volume_is_exceeded(
-    case: tuple[Use, Sequence[Supply], dict[str, ZoneRates], RuleEdition],
+    case: tuple[Use, Sequence[ContractualInstrument], dict[str, ZoneRates], RuleEdition],
 ) -> None:
     use, listed, of_zone, edition = case
     result = result_of(use, listed, of_zone, edition)
@@ -157,22 +160,24 @@ def test_no_period_is_covered_beyond_its_consumption_and_no_volume_is_exceeded(
             mj for hour, mj in use[period.zone].items() if period.from_hour <= hour < period.to_hour
         )
         assert sum(line.energy_mj for line in inside) <= consumed
-    for supply in listed:
-        of_supply = [line for line in covered if line.instrument_id == supply.instrument_id]
-        assert result.used_mj.get(supply.instrument_id, 0) == sum(
-            line.energy_mj for line in of_supply
+    for instrument in listed:
+        of_instrument = [line for line in covered if line.instrument_id == instrument.instrument_id]
+        assert result.used_mj.get(instrument.instrument_id, 0) == sum(
+            line.energy_mj for line in of_instrument
         )
-        if supply.is_unlimited:
+        if instrument.is_unlimited:
             continue
-        assert sum(line.energy_mj for line in of_supply) <= volume_in(supply, FIRST, END) + 1
-        for period in {(line.from_hour, line.to_hour) for line in of_supply}:
+        assert (
+            sum(line.energy_mj for line in of_instrument) <= volume_in(instrument, FIRST, END) + 1
+        )
+        for period in {(line.from_hour, line.to_hour) for line in of_instrument}:
             taken = sum(
-                line.energy_mj for line in of_supply if (line.from_hour, line.to_hour) == period
+                line.energy_mj for line in of_instrument if (line.from_hour, line.to_hour) == period
             )
             parts = len(
-                [part for part in supply.parts if part[0] < period[1] and part[1] > period[0]]
+                [part for part in instrument.parts if part[0] < period[1] and part[1] > period[0]]
             )
-            assert taken < volume_in(supply, *period) + parts
+            assert taken < volume_in(instrument, *period) + parts
 
 
 def _is_inside(line: Line, period: Line) -> bool:
@@ -186,59 +191,70 @@ def _is_inside(line: Line, period: Line) -> bool:
 @given(cases)
 @settings(max_examples=200)
 def test_unused_volume_is_left_only_where_nothing_is_uncovered(
-    case: tuple[Use, Sequence[Supply], dict[str, ZoneRates], RuleEdition],
+    case: tuple[Use, Sequence[ContractualInstrument], dict[str, ZoneRates], RuleEdition],
 ) -> None:
     use, listed, of_zone, edition = case
     result = result_of(use, listed, of_zone, edition)
     if edition == DRAFT:
         return
     rest = {line.zone for line in result.lines if line.rule not in COVERED}
-    for supply in listed:
-        if supply.granularity != Granularity.YEAR or supply.is_unlimited:
+    for instrument in listed:
+        if instrument.granularity != Granularity.YEAR or instrument.is_unlimited:
             continue
-        if result.available_mj[supply.instrument_id] > result.used_mj.get(supply.instrument_id, 0):
-            assert not any(supply.market & {*chain(zone)} for zone in rest)
+        if result.available_mj[instrument.instrument_id] > result.used_mj.get(
+            instrument.instrument_id, 0
+        ):
+            assert not any(instrument.market & {*chain(zone)} for zone in rest)
 
 
 @given(
     uses(("A",)),
-    st.integers(0, 5).flatmap(lambda n: st.tuples(*(supplies(i, ("A",)) for i in range(1, n + 1)))),
+    st.integers(0, 5).flatmap(
+        lambda n: st.tuples(*(instruments(i, ("A",)) for i in range(1, n + 1)))
+    ),
     st.sampled_from(RuleEdition),
 )
 @settings(max_examples=400)
 def test_use_of_each_instrument_is_that_of_the_computation_in_fractions(
-    use: Use, listed: Sequence[Supply], edition: RuleEdition
+    use: Use, listed: Sequence[ContractualInstrument], edition: RuleEdition
 ) -> None:
     result = result_of(use, listed, {}, edition)
     expected = _used(use.get("A", {}), listed, edition)
-    for supply in listed:
-        difference = result.used_mj.get(supply.instrument_id, 0) - expected[supply.instrument_id]
+    for instrument in listed:
+        difference = (
+            result.used_mj.get(instrument.instrument_id, 0) - expected[instrument.instrument_id]
+        )
         assert abs(difference) <= (END - FIRST) * (len(listed) + 1)  # rounded once per hour
 
 
 def _used(
-    use: dict[int, int], listed: Sequence[Supply], edition: RuleEdition
+    use: dict[int, int], listed: Sequence[ContractualInstrument], edition: RuleEdition
 ) -> dict[int, Fraction]:
     """Return the use of instruments of one zone."""
     left = {hour: Fraction(use.get(hour, 0)) for hour in range(FIRST, END)}
-    used = {supply.instrument_id: Fraction(0) for supply in listed}
+    used = {instrument.instrument_id: Fraction(0) for instrument in listed}
     is_draft = edition == DRAFT
-    for supply in sorted(
+    for instrument in sorted(
         listed,
         key=lambda s: (ORDER[s.kind], 0 if is_draft else FINE[s.granularity], s.instrument_id),
     ):
-        if not use or (is_draft and (supply.is_unlimited or not supply.boundary)):
+        if not use or (is_draft and (instrument.is_unlimited or not instrument.boundary)):
             continue
-        if is_draft or supply.granularity == Granularity.HOUR:
+        if is_draft or instrument.granularity == Granularity.HOUR:
             edges = list(range(FIRST, END + 1))
         else:
-            edges = [*(YEAR.months if supply.granularity == Granularity.MONTH else [FIRST]), END]
-        if supply.is_unlimited:
-            edges = [max(FIRST, supply.parts[0][0]), min(END, supply.parts[0][1])]
+            edges = [
+                *(YEAR.months if instrument.granularity == Granularity.MONTH else [FIRST]),
+                END,
+            ]
+        if instrument.is_unlimited:
+            edges = [max(FIRST, instrument.parts[0][0]), min(END, instrument.parts[0][1])]
         for start, end in itertools.pairwise(edges):
             need = sum((left[hour] for hour in range(start, end)), Fraction(0))
-            amount = need if supply.is_unlimited else min(need, volume_in(supply, start, end))
-            used[supply.instrument_id] += amount
+            amount = (
+                need if instrument.is_unlimited else min(need, volume_in(instrument, start, end))
+            )
+            used[instrument.instrument_id] += amount
             for hour in range(start, end):
                 left[hour] -= left[hour] * amount / need if need else 0
     return used

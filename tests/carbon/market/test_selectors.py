@@ -1,4 +1,4 @@
-"""Supplies, published rates and findings of a lab's instruments."""
+"""Instruments, published rates and findings of a lab's instruments."""
 
 from datetime import date
 
@@ -8,13 +8,13 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.carbon.market.choices import Granularity, InstrumentKind
 from apps.carbon.market.selectors import (
+    contractual_instruments_of,
     evidence_of,
     findings_of,
     instrument_of,
     instruments_of,
     matching_year,
     published_rates,
-    supplies_of,
 )
 from apps.carbon.market.services import withdraw_instrument
 from apps.catalog.services.custom_models import Document
@@ -52,23 +52,26 @@ def test_supplies_of_a_year() -> None:
     withdraw_instrument(lab=small.lab, instrument=withdrawn, reason="Test", by=None, now=T0)
     add(small_lab(name="Other").lab)
     with CaptureQueriesContext(connection) as queries:
-        supplies = {supply.instrument_id: supply for supply in supplies_of(small.lab, year)}
+        instruments = {
+            instrument.instrument_id: instrument
+            for instrument in contractual_instruments_of(small.lab, year)
+        }
     assert len(queries) == 1
-    assert list(supplies) == [annual.pk, monthly.pk, hourly.pk, tariff.pk]
-    first = supplies[annual.pk]
+    assert list(instruments) == [annual.pk, monthly.pk, hourly.pk, tariff.pk]
+    first = instruments[annual.pk]
     assert first.parts == [(year.from_hour, year.to_hour, 3_000_000 * WH)]
     assert (first.market, first.boundary) == ({"DE", "FR"}, {"FR"})
-    assert supplies[monthly.pk].parts == [
+    assert instruments[monthly.pk].parts == [
         (year.months[10], year.months[11], WH),
         (year.months[11], year.to_hour, 2 * WH),
     ]
-    assert supplies[monthly.pk].granularity == Granularity.MONTH
-    assert supplies[monthly.pk].boundary == {"DE"}
-    assert supplies[hourly.pk].parts == [
+    assert instruments[monthly.pk].granularity == Granularity.MONTH
+    assert instruments[monthly.pk].boundary == {"DE"}
+    assert instruments[hourly.pk].parts == [
         (year.from_hour + i, year.from_hour + i + 1, 7 * WH) for i in range(24)
     ]
-    assert supplies[hourly.pk].boundary == frozenset()
-    assert supplies[tariff.pk].is_unlimited
+    assert instruments[hourly.pk].boundary == frozenset()
+    assert instruments[tariff.pk].is_unlimited
 
 
 def test_the_residual_mix_is_of_the_closest_zone_and_the_latest_year() -> None:

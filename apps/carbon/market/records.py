@@ -1,4 +1,4 @@
-"""Input and output of matching: supplies of instruments, rates of zones, and lines. Pure."""
+"""Input and output of matching: contractual instruments, rates of zones, and lines. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class MatchingYear:
 
 
 @dataclass(frozen=True)
-class Supply:
+class ContractualInstrument:
     """An instrument as matched.
 
     - ``market``: zones whose consumption it can cover, with all zones inside them.
