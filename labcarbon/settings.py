@@ -248,7 +248,7 @@ SPECTACULAR_SETTINGS = {
         "FindingStateEnum": "apps.preflight.choices.FindingState",
         "VerdictEnum": "apps.preflight.choices.Verdict",
         "FailureEnum": "apps.runs.choices.Failure",
-        "IntensitySourceEnum": "apps.carbon.greener_hours.forecast.IntensitySource",
+        "IntensitySourceEnum": "apps.carbon.choices.IntensitySource",
         "ValueStateEnum": "apps.preflight.choices.ValueState",
     },
 }

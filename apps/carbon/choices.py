@@ -41,3 +41,10 @@ class ProviderAct(models.TextChoices):
     ADDED = "grid_provider.added", "Grid provider added"
     CHANGED = "grid_provider.changed", "Grid provider changed"
     REMOVED = "grid_provider.removed", "Grid provider removed"
+
+
+class IntensitySource(models.TextChoices):
+    """How the grid intensity of a coming hour is known."""
+
+    FORECAST = "forecast", "forecast of the provider"
+    USUAL = "usual", "mean of the last 28 days"

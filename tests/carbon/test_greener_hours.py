@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.carbon.greener_hours.forecast import IntensitySource, expected_intensity, greener_hours
+from apps.carbon.choices import IntensitySource
+from apps.carbon.greener_hours.forecast import expected_intensity, greener_hours
 from apps.carbon.greener_hours.starts import greenest_start, start_at, usual_intensity
 from apps.carbon.hourly_factors import record_hours
 from apps.carbon.models import ForecastHour

@@ -12,8 +12,9 @@ from rest_framework.views import APIView
 
 from apps.accounts.models import Lab
 from apps.accounts.permissions import caller, require
+from apps.carbon.choices import IntensitySource
 from apps.carbon.figures.figure_query import iso_hour
-from apps.carbon.greener_hours.forecast import GreenerHours, IntensitySource, greener_hours
+from apps.carbon.greener_hours.forecast import GreenerHours, greener_hours
 from apps.carbon.greener_hours.starts import Start
 from apps.carbon.providers.readings import parse_time
 from apps.core.clock import now_us

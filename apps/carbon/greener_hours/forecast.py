@@ -3,12 +3,11 @@
 Advice on when to run a job. No figure uses it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from django.db import models
-
 from apps.accounts.models import Lab
+from apps.carbon.choices import IntensitySource
 from apps.carbon.factors import hourly_series_of
 from apps.carbon.greener_hours.starts import (
     PAST_DAYS,
@@ -20,13 +19,6 @@ from apps.carbon.greener_hours.starts import (
 from apps.carbon.models import HourFactor
 from apps.carbon.providers.forecasts import provider_forecast
 from apps.fleet.zones import zone_chain
-
-
-class IntensitySource(models.TextChoices):
-    """How the intensity of a coming hour is known."""
-
-    FORECAST = "forecast", "forecast of the provider"
-    USUAL = "usual", "mean of the last 28 days"
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,11 @@ class GreenerHours:
     hours: list[HourIntensity]
     now: Start | None
     best: Start | None
-    sources: dict[int, IntensitySource] = field(repr=False, default_factory=dict)
 
     def sources_of(self, start: Start, duration_hours: int) -> list[IntensitySource]:
         """Return the different sources of the hours of a job."""
         hours = range(start.hour, start.hour + duration_hours)
-        return sorted({self.sources[hour] for hour in hours if hour in self.sources})
+        return sorted({each.source for each in self.hours if each.hour in hours})
 
 
 def expected_intensity(
@@ -106,5 +97,4 @@ def greener_hours(
             last_hour=last_hour,
             duration_hours=duration_hours,
         ),
-        sources={each.hour: each.source for each in hours},
     )

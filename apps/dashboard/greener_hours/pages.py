@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 from django.http import QueryDict
 
 from apps.accounts.models import Lab
+from apps.carbon.choices import IntensitySource
 from apps.carbon.greener_hours.forecast import (
     GreenerHours,
     HourIntensity,
-    IntensitySource,
     greener_hours,
 )
 from apps.carbon.greener_hours.starts import Start
