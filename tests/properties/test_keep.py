@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.units import PPM, UG_PER_G, UG_PER_KG
+from apps.core.units import HOURS_PER_YEAR, PPM, UG_PER_G, UG_PER_KG
 from apps.replacement.payback import (
-    HOURS_PER_YEAR,
     Inputs,
     Known,
     Payback,
