@@ -53,7 +53,7 @@ def import_runs(lab: SmallLab, starts: list[Start]) -> None:
         pass
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_inbox_of_1300_imported_runs_holds_the_accidental_duplicates_only(
     lab: SmallLab, owner: Client, tmp_path: Path
 ) -> None:
