@@ -1,6 +1,7 @@
 """Two labs, visitors of each kind, and hostile names."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -38,6 +39,7 @@ from apps.pollers.models import AssetSource, PolledRow
 from apps.preflight.choices import FindingState
 from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.preflight.services.findings import decide
+from apps.reports.services import close_period, restate_period
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.runs import RunFacts, put_run
@@ -130,7 +132,14 @@ def fill(
     _repeat(small, UUID(run), name)
     _server(small, UUID(run), name)
     _artifact(small, run, name)
+    days = (date(2026, 10, 30), date(2026, 11, 3))
+    run_until_idle(worker="test")
+    statement = close_period(
+        lab=small.lab, first_day=days[0], last_day=days[1], by=small.owner, now=now_us()
+    ).statement
     _activity(small, name)
+    run_until_idle(worker="test")
+    restate_period(statement=statement, reason=name[:300], by=small.owner, now=now_us())
 
 
 def _quarantine(small: SmallLab, name: str) -> None:

@@ -18,6 +18,7 @@ from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
 from apps.pollers.models import AssetSource
 from apps.preflight.models import DuplicateFinding, Preflight
+from apps.reports.models import Statement
 from apps.runs.models import Run
 from apps.trackers.mlflow.models import MlflowSource
 from tests.artifacts.support import digest
@@ -118,7 +119,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/plans/": ("uuid", CleanupPlan), "/cleanup/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
-    "/activities/": ("uuid", Activity),
+    "/activities/": ("uuid", Activity), "/statements/": ("pk", Statement),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
