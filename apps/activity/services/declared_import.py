@@ -8,13 +8,15 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.activity.declared_rows import COLUMNS, DeclaredRow, parse_row
-from apps.activity.services.declared_use import node_of_use, unusable, write_use
+from apps.activity.services.declared_use import unusable, write_use
+from apps.activity.services.lookups import Lookups
 from apps.carbon.services import apply_factors
 from apps.core.errors import InvalidInput
+from apps.fleet.choices import Control
 from apps.fleet.models import Node
 from apps.runs.models import Run
 
-MAX_ROWS = 10_000
+MAX_ROWS = 50_000
 
 
 class RowErrors(InvalidInput):
@@ -50,8 +52,8 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
                 rows.append(parse_row(row, reader.line_num))
             except InvalidInput as error:
                 errors.append(error)
-            if reader.line_num > MAX_ROWS:
-                raise InvalidInput(f"More than {MAX_ROWS} lines.", hint="Split the file.")
+            if len(rows) + len(errors) > MAX_ROWS:
+                raise InvalidInput(f"More than {MAX_ROWS} rows.", hint="Split the file.")
     except csv.Error as error:
         raise InvalidInput(
             f"line {reader.line_num}: {error}.", hint="Check the quotes of the file."
@@ -70,14 +72,16 @@ def import_declared(
 
     Raises RowErrors for rows that cannot be used or were imported before with other values.
     """
-    errors = [*_repeated_ids(rows), *(error for row in rows if (error := _unusable(lab, row, now)))]
+    lookups = Lookups(lab)
+    unusable_rows = (_unusable(lookups, row, now) for row in rows)
+    errors = [*_repeated_ids(rows), *(error for error in unusable_rows if error is not None)]
     if errors:
         raise RowErrors(errors)
     counts: dict[str, int] = {}
     occurrences: dict[str, int] = {}
     for row in rows:
         try:
-            result = _import_row(lab, row, occurrences, origin, now)
+            result = _import_row(lookups, row, occurrences, origin, now)
         except InvalidInput as error:
             errors.append(error)
         else:
@@ -105,21 +109,22 @@ def _repeated_ids(rows: list[DeclaredRow]) -> list[InvalidInput]:
     ]
 
 
-def _unusable(lab: Lab, row: DeclaredRow, now: int) -> InvalidInput | None:
+def _unusable(lookups: Lookups, row: DeclaredRow, now: int) -> InvalidInput | None:
     """Return why a row cannot be used, with its line."""
-    error = unusable(lab, row, now)
+    error = unusable(lookups, row, now)
     if error is None:
         return None
     return InvalidInput(f"line {row.line}: {error.message}", field=error.field, hint=error.hint)
 
 
 def _import_row(
-    lab: Lab, row: DeclaredRow, occurrences: dict[str, int], origin: str, now: int
+    lookups: Lookups, row: DeclaredRow, occurrences: dict[str, int], origin: str, now: int
 ) -> str:
     """Store one row; return its result. Raises InvalidInput for a row that was imported before
     with other values.
     """
-    node = node_of_use(lab, row, now)
+    lab = lookups.lab
+    node = lookups.node(row, now, Control.OWN)
     run_uuid = _row_uuid(lab, node, row, occurrences)
     stored = Run.objects.select_related("project", "node").filter(lab=lab, uuid=run_uuid).first()
     if stored is not None and not _is_same(stored, row, node):

@@ -1,19 +1,15 @@
-"""Writes of declared use: a site and node of its grid, a run, and one window of the ledger."""
+"""Writes of declared use: a run, and one window of the ledger."""
 
 import hashlib
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import UUID
 
 from apps.accounts.models import Lab
-from apps.accounts.selectors import project_by_slug
 from apps.activity.declared_rows import DeclaredRow
-from apps.carbon.factors import factors_of_zone
+from apps.activity.services.lookups import Lookups
 from apps.carbon.models import DeclaredRange
-from apps.carbon.services import declare_factor
 from apps.core.errors import InvalidInput
-from apps.fleet.choices import Control, DeviceKind, SiteKind
-from apps.fleet.models import Device, Node, Site
-from apps.fleet.services import create_site, register_node
-from apps.fleet.zones import resolve_zone
+from apps.fleet.choices import DeviceKind
+from apps.fleet.models import Device, Node
 from apps.ingest.services import accept_declared
 from apps.ingest.window_rules import MAX_DURATION_US, WindowIn
 from apps.runs.choices import RunState
@@ -23,24 +19,15 @@ from apps.runs.services.runs import RunFacts, change_run, put_run
 EPOCH = "declared"
 
 
-def unusable(lab: Lab, row: DeclaredRow, now: int) -> InvalidInput | None:
+def unusable(lookups: Lookups, row: DeclaredRow, now: int) -> InvalidInput | None:
     """Return why declared use cannot be stored, or None."""
-    if row.project and project_by_slug(lab, row.project) is None:
-        slugs = ", ".join(lab.projects.values_list("slug", flat=True)[:20])
+    if row.project and lookups.project(row.project) is None:
+        slugs = ", ".join(lookups.slugs())
         return InvalidInput(
             f"unknown project {row.project!r}.", field="project", hint=f"Use one of {slugs}."
         )
-    if row.zone:
-        try:
-            zone = resolve_zone(row.zone)
-        except InvalidInput as error:
-            return InvalidInput(error.message, field="zone", hint=error.hint)
-        if not factors_of_zone(lab, zone):
-            return InvalidInput(
-                f"no {lab.basis} factor for zone {row.zone!r}.",
-                field="zone",
-                hint="Enter a country code such as DE, or g_per_kwh.",
-            )
+    if row.zone and (problem := lookups.zone_problem(row.zone)) is not None:
+        return problem
     if row.end_us > now:
         return InvalidInput(
             "the period ends in the future.",
@@ -111,18 +98,6 @@ def device_key(node: Node, run_uuid: UUID) -> str:
     return f"declared:{node.uuid}/{hashlib.sha256(run_uuid.bytes).hexdigest()[:16]}"
 
 
-def node_of_use(lab: Lab, row: DeclaredRow, now: int, control: Control = Control.OWN) -> Node:
-    """Return the node of declared use at the site of its grid, PUE and control of the
-    electricity. Missing ones are created.
-    """
-    site = _site(lab, row, now, control)
-    uuid = uuid5(NAMESPACE_URL, f"labcarbon:declared-node:{lab.pk}:{site.pk}")
-    existing = Node.objects.filter(lab=lab, uuid=uuid).first()
-    return existing or register_node(
-        lab=lab, uuid=uuid, hostname=site.name, facts={}, site=site, now=now
-    )
-
-
 def _store_range(run: Run, row: DeclaredRow) -> bool:
     """Store the range of a row; return whether it changed."""
     energy, factor = row.energy_range, row.factor_range or (None, None)
@@ -137,29 +112,3 @@ def _store_range(run: Run, row: DeclaredRow) -> bool:
         return False
     DeclaredRange.objects.update_or_create(run=run, defaults=values)
     return stored is not None
-
-
-def _site(lab: Lab, row: DeclaredRow, now: int, control: Control) -> Site:
-    zone = resolve_zone(row.zone)
-    suffix = "" if control == Control.OWN else f", {Control(control).label.lower()}"
-    # Earlier versions named the site as the zone was written: their rows must be found again.
-    for where in dict.fromkeys((row.zone, zone) if zone else (f"{row.ug_per_kwh} µg/kWh",)):
-        name = f"Declared, {where}, PUE {row.pue_ppm / 1e6:g}{suffix}"
-        existing = Site.objects.filter(lab=lab, name=name).first()
-        if existing is not None:
-            return existing
-    if row.ug_per_kwh is not None:
-        zone = f"declared:{lab.pk}:{row.ug_per_kwh}"
-        declare_factor(
-            lab=lab,
-            zone=zone,
-            name=f"stated as {row.ug_per_kwh / 1e6:g} g/kWh",
-            ug_per_kwh=row.ug_per_kwh,
-            source="stated with the declared activity",
-            now=now,
-        )
-    site = create_site(lab=lab, name=name, kind=SiteKind.DECLARED, zone=zone, pue_ppm=row.pue_ppm)
-    if control != Control.OWN:
-        Site.objects.filter(pk=site.pk).update(control=control)
-        site.control = control
-    return site
