@@ -31,13 +31,9 @@ from apps.dashboard.assets.forms.fields import SELECT_ONE, ItemsField, LabRecord
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField
+from apps.dashboard.import_encodings import ENCODING_NAMES
 
 NEW_ASSET = "new"
-ENCODING_NAMES = (
-    ("utf-8", "UTF-8"), ("utf-16", "UTF-16"), ("cp1252", "Windows, Western (1252)"),
-    ("cp1250", "Windows, Central European (1250)"), ("mac-roman", "Mac Roman"),
-    ("cp850", "DOS (850)"),
-)  # fmt: skip
 
 
 class ImportForm(PageForm):
