@@ -1,6 +1,6 @@
 """Record and withdraw activities. The energy is a declared window of the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,16 +17,18 @@ from apps.activity.formulas import cloud_compute
 from apps.activity.formulas.estimate import Estimate, number
 from apps.activity.kinds import Kind, control_of, default_pue, kind_of, parse_inputs, values_of
 from apps.activity.models import Activity
-from apps.activity.services.declared_use import device_key, unusable, write_use
+from apps.activity.services.declared_use import NewUse, unusable, write_new_uses
 from apps.activity.services.lookups import Lookups
 from apps.assets.services.validation import default_life_hours
 from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.services import check_factor
 from apps.catalog.choices import HardwareKind
-from apps.core.errors import Conflict, InvalidInput
+from apps.core.errors import Conflict, InvalidInput, LabCarbonError
+from apps.core.jobs import enqueue
 from apps.core.text import is_unstorable
 from apps.core.units import HOURS_PER_YEAR, PPM
 from apps.fleet.choices import Control
+from apps.fleet.models import Device
 from apps.fleet.zones import resolve_zone
 from apps.ingest.services import withdraw_declared
 from apps.ingest.window_rules import MAX_ENERGY_MJ
@@ -129,7 +131,13 @@ def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tup
         if stored is not None:
             require_same(stored, draft, computed, lookups)
             return stored, False
-    activity = store_activity(draft=draft, computed=computed, lookups=lookups, by=by, now=now)
+    stored_rows, refused = store_activities(
+        computed=[(draft, computed)], lookups=lookups, by=by, origin="activity", now=now
+    )
+    for error in refused.values():
+        raise error
+    [activity] = stored_rows
+    enqueue(kind="attribution.run", key=f"{lab.pk}:{activity.uuid}")
     details = {
         "kind": draft.kind,
         "energy_mj": activity.energy_mj,
@@ -141,24 +149,61 @@ def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tup
     return activity, True
 
 
-def store_activity(
-    *, draft: Draft, computed: Preview, lookups: Lookups, by: User | None, now: int
+def store_activities(
+    *,
+    computed: Sequence[tuple[Draft, Preview]],
+    lookups: Lookups,
+    by: User | None,
+    origin: str,
+    now: int,
+) -> tuple[list[Activity], dict[int, LabCarbonError]]:
+    """Store new activities with their windows, in the caller's transaction that holds the lab.
+    Return them, and errors by the position of activities that the ledger does not accept.
+    """
+    refused: dict[int, LabCarbonError] = {}
+    while True:
+        parts = [(i, *part) for i, part in enumerate(computed) if i not in refused]
+        uses = [
+            NewUse(
+                uuid4(),
+                preview.row,
+                lookups.node(preview.row, now, preview.control),
+                lookups.project(draft.project) if draft.project else None,
+            )
+            for _, draft, preview in parts
+        ]
+        savepoint = transaction.savepoint()
+        devices, results = write_new_uses(lab=lookups.lab, uses=uses, origin=origin, now=now)
+        if not results:
+            transaction.savepoint_commit(savepoint)
+            break
+        transaction.savepoint_rollback(savepoint)
+        for (position, _, _), use in zip(parts, uses, strict=True):
+            if use.uuid in results:
+                refused[position] = Conflict(
+                    f"The ledger did not accept the energy: {results[use.uuid]}.",
+                    hint="Check the period and the energy.",
+                )
+    rows = [
+        _activity(draft, preview, use, devices[use.uuid], lookups, by, now)
+        for (_, draft, preview), use in zip(parts, uses, strict=True)
+    ]
+    return Activity.objects.bulk_create(rows, batch_size=500), refused
+
+
+def _activity(
+    draft: Draft,
+    computed: Preview,
+    use: NewUse,
+    device: Device,
+    lookups: Lookups,
+    by: User | None,
+    now: int,
 ) -> Activity:
-    """Store a new activity with its window, in the caller's transaction that holds the lab."""
-    lab, uuid = lookups.lab, uuid4()
-    node = lookups.node(computed.row, now, computed.control)
-    result, _ = write_use(
-        lab=lab, row=computed.row, node=node, run_uuid=uuid, origin=f"activity {uuid}", now=now
-    )
-    if result != "accepted":
-        raise Conflict(
-            f"The ledger did not accept the energy: {result}.",
-            hint="Check the period and the energy.",
-        )
     estimate, embodied = computed.estimate, computed.embodied
-    return Activity.objects.create(
-        lab=lab,
-        uuid=uuid,
+    return Activity(
+        lab=lookups.lab,
+        uuid=use.uuid,
         external_id=draft.external_id,
         energy_mj=estimate.energy_mj,
         low_mj=estimate.low_mj,
@@ -170,7 +215,7 @@ def store_activity(
         embodied_low_ug=embodied.low_ug if embodied else None,
         embodied_high_ug=embodied.high_ug if embodied else None,
         embodied_source=embodied.source[:500] if embodied else "",
-        device=node.devices.get(key=device_key(node, uuid)),
+        device=device,
         created_by=by,
         created_us=now,
         **_content(lookups, draft, computed),

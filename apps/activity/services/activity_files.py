@@ -15,12 +15,13 @@ from django.db.models import F
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
 from apps.activity.choices import Act, FileState
+from apps.activity.drafts import Draft
 from apps.activity.models import Activity, ActivityFile, BadRow
 from apps.activity.services.activities import (
     Preview,
     preview_activity,
     require_same,
-    store_activity,
+    store_activities,
 )
 from apps.activity.services.file_layout import (
     Answers,
@@ -39,7 +40,7 @@ from apps.core.spreadsheets.sources import base_name, read_source, separator_of
 MAX_ROWS = 50_000
 MAX_SHEET_ROWS = MAX_ROWS + 1_000  # headings and blank rows included
 SYNCHRONOUS_ROWS = 300  # longer files are checked by a job
-CHECK_BATCH, RECORD_BATCH = 1_000, 200
+CHECK_BATCH, RECORD_BATCH = 1_000, 500
 CHECK, RECORD = "activity.check_file", "activity.record_file"
 EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed file is deleted after a week
 
@@ -49,6 +50,7 @@ class CheckedRow:
     """A row and what recording it amounts to. ``computed`` None: it was recorded before."""
 
     row: FileRow
+    draft: Draft
     computed: Preview | None
 
 
@@ -194,28 +196,22 @@ def _record_batch(file: ActivityFile, rows: Sequence[FileRow], done: int, now: i
         return False
     lookups = Lookups(file.lab)
     checked, wrong = _check(lookups, file, rows, now)
-    new, known, energy_mj = 0, 0, 0
-    for each in checked:
-        draft, computed = each.row.draft, each.computed
-        if draft is None or computed is None:
-            known += 1
-            continue
-        try:
-            activity = store_activity(
-                draft=draft, computed=computed, lookups=lookups, by=file.confirmed_by, now=now
-            )
-        except LabCarbonError as error:
-            wrong.append(_bad_row(file, each.row, error))
-        else:
-            new += 1
-            energy_mj += activity.energy_mj
+    new = [each for each in checked if each.computed is not None]
+    activities, refused = store_activities(
+        computed=[(each.draft, each.computed) for each in new if each.computed is not None],
+        lookups=lookups,
+        by=file.confirmed_by,
+        origin=f"file {file.file_name}",
+        now=now,
+    )
+    wrong += [_bad_row(file, new[position].row, error) for position, error in refused.items()]
     BadRow.objects.bulk_create(wrong, batch_size=500)
     ActivityFile.objects.filter(pk=file.pk).update(
         rows_done=done + len(rows),
-        new=F("new") + new,
-        known=F("known") + known,
+        new=F("new") + len(activities),
+        known=F("known") + len(checked) - len(new),
         wrong=F("wrong") + len(wrong),
-        energy_mj=F("energy_mj") + energy_mj,
+        energy_mj=F("energy_mj") + sum(each.energy_mj for each in activities),
     )
     return True
 
@@ -227,6 +223,7 @@ def _finish(file: ActivityFile, now: int) -> None:
     if stored.state != FileState.RECORDING:
         return
     ActivityFile.objects.filter(pk=stored.pk).update(state=FileState.DONE, content="")
+    enqueue(kind="attribution.lab", key=str(file.lab_id))
     details = {
         "file": stored.file_name,
         "new": stored.new,
@@ -269,12 +266,12 @@ def _checked(lookups: Lookups, row: FileRow, existing: dict[str, Activity], now:
     assert row.draft is not None
     stored = existing.get(row.draft.external_id)
     if stored is not None and not row.has_own_id:
-        return CheckedRow(row, None)  # its identity is its content
+        return CheckedRow(row, row.draft, None)  # its identity is its content
     computed = preview_activity(lab=lookups.lab, draft=row.draft, now=now, lookups=lookups)
     if stored is None:
-        return CheckedRow(row, computed)
+        return CheckedRow(row, row.draft, computed)
     require_same(stored, row.draft, computed, lookups)
-    return CheckedRow(row, None)
+    return CheckedRow(row, row.draft, None)
 
 
 def _bad_row(file: ActivityFile, row: FileRow, error: LabCarbonError) -> BadRow:

@@ -1,9 +1,11 @@
 """Writes of declared use: a run, and one window of the ledger."""
 
 import hashlib
-from uuid import UUID
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, Project
 from apps.activity.declared_rows import DeclaredRow
 from apps.activity.services.lookups import Lookups
 from apps.carbon.models import DeclaredRange
@@ -14,6 +16,7 @@ from apps.ingest.services import accept_declared
 from apps.ingest.window_rules import MAX_DURATION_US, WindowIn
 from apps.runs.choices import RunState
 from apps.runs.models import Run
+from apps.runs.services.bulk_import import PastUse, create_declared_runs
 from apps.runs.services.runs import RunFacts, change_run, put_run
 
 EPOCH = "declared"
@@ -43,6 +46,58 @@ def unusable(lookups: Lookups, row: DeclaredRow, now: int) -> InvalidInput | Non
     return None
 
 
+@dataclass(frozen=True)
+class NewUse:
+    """Declared use that is not stored yet."""
+
+    uuid: UUID
+    row: DeclaredRow
+    node: Node
+    project: Project | None
+
+
+def write_new_uses(
+    *, lab: Lab, uses: Sequence[NewUse], origin: str, now: int
+) -> tuple[dict[UUID, Device], dict[UUID, str]]:
+    """Store each use as a finished run with one window, in the caller's transaction. Return the
+    device of each run, and the result of each window that the ledger did not accept.
+    """
+    devices = {
+        use.uuid: Device(
+            lab=lab,
+            key=device_key(use.node, use.uuid),
+            kind=DeviceKind.DECLARED,
+            node=use.node,
+            name=use.row.name,
+        )
+        for use in uses
+    }
+    Device.objects.bulk_create(devices.values(), batch_size=500)
+    past = [
+        PastUse(use.uuid, use.row.name, use.node, use.project, use.row.start_us, use.row.end_us)
+        for use in uses
+    ]
+    create_declared_runs(lab=lab, uses=past)
+    by_node: dict[Node, list[NewUse]] = {}
+    for use in uses:
+        by_node.setdefault(use.node, []).append(use)
+    refused: dict[UUID, str] = {}
+    for node, part in by_node.items():
+        results = accept_declared(
+            node=node,
+            devices=[devices[use.uuid] for use in part],
+            windows=[_window(devices[use.uuid], use.uuid, use.row) for use in part],
+            batch_uuid=uuid4(),
+            origin=origin[:200],
+            now=now,
+        )
+        for use, result in zip(part, results, strict=True):
+            if result[0] != "accepted":
+                refused[use.uuid] = result[0]
+    _store_new_ranges(lab, uses)
+    return devices, refused
+
+
 def write_use(
     *, lab: Lab, row: DeclaredRow, node: Node, run_uuid: UUID, origin: str, now: int
 ) -> tuple[str, bool]:
@@ -57,7 +112,29 @@ def write_use(
     facts = RunFacts(
         name=row.name, started_us=row.start_us, project=row.project or None, host=node.hostname
     )
-    window = WindowIn(
+    run, _ = put_run(lab=lab, uuid=run_uuid, facts=facts, by=None, bound_node=node.uuid)
+    change_run(
+        lab=lab,
+        uuid=run_uuid,
+        state=RunState.FINISHED,
+        ended_us=row.end_us,
+        exit_code=None,
+        reported_energy_mj=None,
+        bound_node=node.uuid,
+    )
+    [result] = accept_declared(
+        node=node,
+        devices=[device],
+        windows=[_window(device, run_uuid, row)],
+        batch_uuid=run_uuid,
+        origin=origin[:200],
+        now=now,
+    )
+    return result[0], _store_range(run, row)
+
+
+def _window(device: Device, run_uuid: UUID, row: DeclaredRow) -> WindowIn:
+    return WindowIn(
         device=device.key,
         epoch=EPOCH,
         sequence=0,
@@ -72,25 +149,6 @@ def write_use(
         flags=0,
         shares=[(f"run:{run_uuid}", row.energy_mj)],
     )
-    run, _ = put_run(lab=lab, uuid=run_uuid, facts=facts, by=None, bound_node=node.uuid)
-    change_run(
-        lab=lab,
-        uuid=run_uuid,
-        state=RunState.FINISHED,
-        ended_us=row.end_us,
-        exit_code=None,
-        reported_energy_mj=None,
-        bound_node=node.uuid,
-    )
-    [result] = accept_declared(
-        node=node,
-        device=device,
-        windows=[window],
-        batch_uuid=run_uuid,
-        origin=origin[:200],
-        now=now,
-    )
-    return result[0], _store_range(run, row)
 
 
 def device_key(node: Node, run_uuid: UUID) -> str:
@@ -98,15 +156,28 @@ def device_key(node: Node, run_uuid: UUID) -> str:
     return f"declared:{node.uuid}/{hashlib.sha256(run_uuid.bytes).hexdigest()[:16]}"
 
 
-def _store_range(run: Run, row: DeclaredRow) -> bool:
-    """Store the range of a row; return whether it changed."""
+def _range_values(row: DeclaredRow) -> dict[str, int | None]:
     energy, factor = row.energy_range, row.factor_range or (None, None)
-    values = {
+    return {
         "energy_low_ppm": energy[0],
         "energy_high_ppm": energy[1],
         "factor_low_ppm": factor[0],
         "factor_high_ppm": factor[1],
     }
+
+
+def _store_new_ranges(lab: Lab, uses: Sequence[NewUse]) -> None:
+    uuids = [use.uuid for use in uses]
+    ids = dict(Run.objects.filter(lab=lab, uuid__in=uuids).values_list("uuid", "pk"))
+    DeclaredRange.objects.bulk_create(
+        [DeclaredRange(run_id=ids[use.uuid], **_range_values(use.row)) for use in uses],
+        batch_size=500,
+    )
+
+
+def _store_range(run: Run, row: DeclaredRow) -> bool:
+    """Store the range of a row; return whether it changed."""
+    values = _range_values(row)
     stored = DeclaredRange.objects.filter(run=run).values(*values).first()
     if stored == values:
         return False
