@@ -1,7 +1,7 @@
 """Files of activities: good rows are recorded once, bad rows are listed by line and reason."""
 
 import io
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import openpyxl
 import pytest
@@ -174,7 +174,7 @@ def test_a_workbook_with_months_and_real_dates(lab: SmallLab) -> None:
     rows: list[list[object]] = [
         ["Backups of the institute"],
         ["Kind", "Name", "Month", "Region", "Provider", "TB-months", "Medium", "PUE"],
-        ["Cloud backup", "a", datetime(2026, 10, 1), "eu-central-1", "aws", 1.125, "hdd", 1.2],
+        ["Cloud backup", "a", date(2026, 10, 1), "eu-central-1", "aws", 1.125, "hdd", 1.2],
         ["Cloud backup", "b", "2026-09", "DE", "other", 2, "object", None],
     ]
     file = recorded(lab, workbook(rows))
