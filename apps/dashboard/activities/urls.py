@@ -19,6 +19,6 @@ urlpatterns = [
     path(
         "activities/import/<uuid:uuid>/errors.csv",
         import_views.bad_rows_csv,
-        name="activity-import-errors",
+        name="activity-import-csv",
     ),
 ]
