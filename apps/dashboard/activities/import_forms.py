@@ -19,6 +19,7 @@ from apps.core.errors import TooLarge
 from apps.core.spreadsheets.days import day_of
 from apps.core.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
 from apps.core.spreadsheets.sources import MAX_BYTES
+from apps.dashboard.formatting import grouped
 from apps.dashboard.forms import PageForm, TextField
 from apps.dashboard.import_encodings import ENCODING_NAMES
 
@@ -36,7 +37,7 @@ class ImportForm(PageForm):
     file = forms.FileField(
         label="File",
         allow_empty_file=True,
-        help_text=f"XLSX or CSV, at most {MAX_ROWS} rows and {MAX_BYTES >> 20} MiB.",
+        help_text=f"XLSX or CSV, at most {grouped(MAX_ROWS)} rows and {MAX_BYTES >> 20} MiB.",
         widget=forms.FileInput({"accept": ".xlsx,.csv,.txt,.tsv,text/csv,text/plain"}),
         error_messages={"required": "Choose a file."},
     )
