@@ -15,6 +15,9 @@ from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
 from apps.activity.services import record_activity
+from apps.activity.services.activity_files import assign_columns
+from apps.activity.services.activity_files import upload as upload_activities
+from apps.activity.services.file_layout import Answers, columns_of_file
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
 from apps.assets.models import Asset
@@ -278,6 +281,19 @@ def _activity(small: SmallLab, name: str) -> None:
         external_id=name[:200],
     )
     record_activity(lab=small.lab, draft=used, by=small.owner, now=now_us())
+    cell = name[:200].replace('"', '""')
+    text = f'kind,"{cell}",name,from\nfile_server,"{cell}","{cell}","{cell}"\n'
+    file = upload_activities(
+        lab=small.lab,
+        file_name=name,
+        content=text.encode("utf-8", "replace"),
+        encoding="",
+        sheet="",
+        by=small.owner,
+        now=now_us(),
+    )
+    columns = {column.key: column.field for column in columns_of_file(file)}
+    assign_columns(file=file, answers=Answers(columns), now=now_us())
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:

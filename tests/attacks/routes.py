@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
-from apps.activity.models import Activity
+from apps.activity.models import Activity, ActivityFile
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
@@ -120,6 +120,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
     "/activities/": ("uuid", Activity), "/statements/": ("pk", Statement),
+    "/activities/import/": ("uuid", ActivityFile),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
