@@ -20,9 +20,9 @@ class PeriodKind(TextChoices):
 
 
 class BudgetState(TextChoices):
-    OVER = "over", "over budget"
-    NEAR = "near", "near the budget"
-    WITHIN = "within", "within budget"
+    OVER = "over", "over"
+    NEAR = "near", "near"
+    WITHIN = "within", "within"
     UNKNOWN = "unknown", "unknown"
 
 

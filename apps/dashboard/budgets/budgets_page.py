@@ -90,7 +90,7 @@ class BudgetRow:
         label = str(progress.state.label)
         used = progress.used.value(self.budget.metric)
         if progress.state == BudgetState.NEAR and not formulas.is_near(used, progress.amount, None):
-            label = "forecast above budget"
+            label = "forecast over"
         return StateBadge(progress.state, label)
 
     @property
