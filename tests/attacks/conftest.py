@@ -26,6 +26,8 @@ from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
+from apps.budgets.choices import BudgetMetric, PeriodKind
+from apps.budgets.services import BudgetInput, add_budget
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
@@ -143,6 +145,17 @@ def fill(
     _activity(small, name)
     run_until_idle(worker="test")
     restate_period(statement=statement, reason=name[:300], by=small.owner, now=now_us())
+    add_budget(
+        lab=small.lab,
+        values=BudgetInput(
+            BudgetMetric.ENERGY,
+            PeriodKind.YEAR,
+            10**9,
+            Project.objects.get(lab=small.lab, slug=PROJECT),
+        ),
+        by=small.owner,
+        now=T0,
+    )
 
 
 def _quarantine(small: SmallLab, name: str) -> None:

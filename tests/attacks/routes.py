@@ -13,6 +13,7 @@ from apps.activity.models import Activity, ActivityFile
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
+from apps.budgets.models import Budget
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
@@ -120,7 +121,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
     "/activities/": ("uuid", Activity), "/statements/": ("pk", Statement),
-    "/activities/import/": ("uuid", ActivityFile),
+    "/activities/import/": ("uuid", ActivityFile), "/budgets/": ("pk", Budget),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

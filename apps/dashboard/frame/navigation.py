@@ -132,6 +132,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         (
             Section("Scopes", "scopes", "chart-pie"),
             Section("Statements", "statements", "document-check"),
+            Section("Budgets", "budgets", "banknotes"),
             Section("Emission factors", "factors", "bolt"),
         ),
     ),

@@ -34,6 +34,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "methodology",
             "change",
             "scopes",
+            "budgets",
             "statements",
             "factors",
             "factor-providers",

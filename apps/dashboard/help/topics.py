@@ -21,6 +21,8 @@ TOPICS = {
     "factors": "factors",
     "factor-zone": "factors#which-factor-applies",
     "lab-basis": "factors#basis",
+    "budgets": "budgets",
+    "budget": "budgets#forecast",
     "grid-providers": "factor-providers",
     "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",

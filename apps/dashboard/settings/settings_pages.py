@@ -12,6 +12,7 @@ from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.activity.choices import Act as ActivityAct
 from apps.artifacts.choices import AuditAction as ArtifactAct
+from apps.budgets.choices import BudgetAct
 from apps.carbon.choices import ProviderAct
 from apps.carbon.market.choices import InstrumentAct
 from apps.core.clock import utc
@@ -39,6 +40,7 @@ _LABELS = {
         ProviderAct,
         ActivityAct,
         StatementAct,
+        BudgetAct,
         InstrumentAct,
         TrackerAct,
     )
