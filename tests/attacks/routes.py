@@ -119,6 +119,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
     "/activities/": ("uuid", Activity),
+    "/factors/import/": ("uuid", OwnFactorFile),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

@@ -17,7 +17,7 @@ from apps.carbon.factor_files import (
     MAX_G_PER_KWH,
     RESOLUTIONS,
     SUBREGION,
-    AnnualFactor,
+    FileFactor,
     LoadedFactor,
     find_difference,
     parse_files,
@@ -165,8 +165,8 @@ def test_a_row_without_a_figure_or_with_zero_is_no_factor() -> None:
 def test_each_factor_is_in_one_part_of_the_difference(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
-    def factor(zone: str, ug: int) -> AnnualFactor:
-        return AnnualFactor(zone, zone, "direct", COUNTRY, 2023, ug, None, None, "a", "b")
+    def factor(zone: str, ug: int) -> FileFactor:
+        return FileFactor(zone, zone, "direct", COUNTRY, 2023, ug, None, None, "a", "b")
 
     loaded = {
         (zone, "direct", COUNTRY, 2023): LoadedFactor(factor(zone, ug), number, 1)

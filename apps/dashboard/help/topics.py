@@ -14,6 +14,8 @@ TOPICS = {
     "scopes": "scopes",
     "factors": "factors",
     "factor-zone": "factors#which-factor-applies",
+    "factors-import": "factors#own-factors",
+    "factor-file": "factors#own-factors",
     "lab-basis": "factors#basis",
     "grid-providers": "factor-providers",
     "greener-hours": "greener-hours",
