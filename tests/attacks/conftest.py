@@ -250,6 +250,15 @@ def _grid_provider(small: SmallLab, name: str) -> None:
     )
 
 
+def _factor_file(small: SmallLab, name: str) -> None:
+    """Upload a file of own factors with hostile text. It is not confirmed."""
+    text = "zone,basis,resolution,year,g_per_kwh,source,licence\n"
+    text += "DE,direct,annual_country,2020,300,A source,own\n"
+    upload_factors(
+        lab=small.lab, file_name=name, content=text.encode(), by=small.owner, now=now_us()
+    )
+
+
 def _activity(small: SmallLab, name: str) -> None:
     """Add a day of cloud use, two days before the run."""
     used = draft(
