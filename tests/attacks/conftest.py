@@ -22,6 +22,7 @@ from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
+from apps.carbon.own_factors.services import upload_factors
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
@@ -192,6 +193,7 @@ def _register(small: SmallLab, name: str) -> None:
     attach(asset=asset, file_name=name, content=PDF, by=small.owner, now=now_us())
     _asset_source(small, name)
     _grid_provider(small, name)
+    _factor_file(small, name)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     upload(

@@ -13,6 +13,7 @@ from apps.activity.models import Activity
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
+from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow

@@ -108,9 +108,9 @@ def test_a_changed_value_is_a_new_edition(owner: Client, lab: SmallLab) -> None:
     address = imported(owner, HEADER + YEAR.replace("310", "320") + MONTH)
     page = text_of(owner.get(address))
     assert 'data-new="0" data-changed="1" data-same="1"' in page
-    old, new = EmissionFactor.objects.filter(
-        lab=lab.lab, resolution="annual_country"
-    ).order_by("edition")
+    old, new = EmissionFactor.objects.filter(lab=lab.lab, resolution="annual_country").order_by(
+        "edition"
+    )
     assert (old.edition, old.superseded_us is None) == (1, False)
     assert (new.edition, new.ug_per_kwh, new.superseded_us) == (2, 320_000_000, None)
 
@@ -123,9 +123,12 @@ def test_an_outdated_preview_is_renewed_instead_of_imported(owner: Client, lab: 
     page = text_of(response)
     assert 'data-new="0" data-changed="1" data-same="2"' in page
     assert owner.post(second, {"action": "import"}).status_code == 302
-    assert EmissionFactor.objects.get(
-        lab=lab.lab, resolution="annual_country", superseded_us=None
-    ).ug_per_kwh == 320_000_000
+    assert (
+        EmissionFactor.objects.get(
+            lab=lab.lab, resolution="annual_country", superseded_us=None
+        ).ug_per_kwh
+        == 320_000_000
+    )
 
 
 def test_bad_rows_are_listed_and_nothing_is_imported(owner: Client, lab: SmallLab) -> None:
@@ -219,9 +222,7 @@ def test_another_lab_neither_sees_nor_uses_it(
     assert "310000000" not in text_of(outsider.get("/factors/?q=germany"))
 
 
-def test_only_managers_import(
-    owner: Client, viewer: Client, member: Client, lab: SmallLab
-) -> None:
+def test_only_managers_import(owner: Client, viewer: Client, member: Client, lab: SmallLab) -> None:
     address = upload(owner, GOOD)
     for client in (viewer, member):
         for path in (PATH, address):
@@ -250,7 +251,9 @@ def test_text_of_a_file_is_escaped(owner: Client, lab: SmallLab) -> None:
 def test_the_number_of_queries_does_not_depend_on_the_rows(owner: Client, lab: SmallLab) -> None:
     one = upload(owner, HEADER + YEAR)
     months = [
-        MONTH.replace("2026,11", f"{year},{month}") for year in (2024, 2025) for month in range(1, 13)
+        MONTH.replace("2026,11", f"{year},{month}")
+        for year in (2024, 2025)
+        for month in range(1, 13)
     ]
     many = upload(owner, HEADER + "".join(months) + HOUR)
     text_of(owner.get(one))

@@ -11,7 +11,7 @@ from apps.carbon.edition_changes import months_of
 from apps.carbon.factors import factors_of_zones, hourly_series_of
 from apps.carbon.figures.factor_spans import PeriodFactor
 from apps.carbon.models import HourFactor
-from apps.carbon.own_factors.repriced import Interval, ZoneValues, changed_hours, intersect
+from apps.carbon.own_factors.hour_changes import Interval, ZoneValues, changed_hours, intersect
 from apps.core.intervals import hull, merge_intervals
 from apps.core.sql import fetch_rows
 from apps.core.units import END_HOUR
@@ -69,8 +69,8 @@ def _by_site(
         zones: list[str] = []
         months: set[str] = set()
         for start, end, zone in dated_intervals(places.zones.get(site_id, ())):
-            here = intersect(with_energy, [(start, END_HOUR if end is None else end)])
-            parts = intersect(here, changed[zone])
+            used = intersect(with_energy, [(start, END_HOUR if end is None else end)])
+            parts = intersect(used, changed[zone])
             if parts:
                 zones.append(zone)
                 spans += parts

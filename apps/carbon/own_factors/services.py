@@ -9,6 +9,7 @@ from django.db.models import Max
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
+from apps.assets.spreadsheets.cells import file_name as stored_name
 from apps.carbon.choices import OwnFactorAct
 from apps.carbon.factor_files import RESOLUTIONS, Key
 from apps.carbon.hourly_factors import record_hours
@@ -21,7 +22,6 @@ from apps.carbon.own_factors.summary import summary_of
 from apps.carbon.services import new_edition
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue
-from apps.core.text import is_unstorable
 from apps.core.units import hour_of
 
 EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed file is deleted after a week
@@ -35,7 +35,7 @@ def upload_factors(
     TooLarge.
     """
     text = decode(content)
-    name = _checked_name(file_name)
+    name = stored_name(file_name)
     table = parse_own_file(name, text, hour_of(now))
     values = _preview(lab, table, now)
     with transaction.atomic():
@@ -94,15 +94,6 @@ def confirm_factors(*, file: OwnFactorFile, by: User | None, now: int) -> bool:
         "The factors of the lab have changed since this preview. Nothing was imported.",
         hint="Check the renewed preview and confirm again.",
     )
-
-
-def _checked_name(text: str) -> str:
-    name = " ".join(text.replace("\\", "/").rsplit("/", 1)[-1].split())
-    if is_unstorable(name) or not name.isprintable():
-        raise InvalidInput(
-            "The name of the file has an invalid character.", field="file", hint="Rename it."
-        )
-    return name[:200] or "factors.csv"
 
 
 def _preview(lab: Lab, table: OwnTable, now: int) -> dict[str, object]:
