@@ -201,7 +201,8 @@ def test_a_large_file_and_no_file_are_refused(owner: Client, lab: SmallLab) -> N
 
 def test_an_unusual_value_is_marked(owner: Client, lab: SmallLab) -> None:
     page = text_of(owner.get(upload(owner, HEADER + YEAR.replace("310", "0.31"))))
-    assert "data-unusual" in page
+    assert 'data-unusual="1"' in page
+    assert "data-unusual-row" in page
     assert "data-unusual" not in text_of(owner.get(upload(owner, HEADER + YEAR)))
 
 

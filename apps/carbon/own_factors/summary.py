@@ -31,13 +31,14 @@ def summary_of(
     before = _applied(lab, [*periods.new, *(factor for _, factor in periods.changed)])
     rows = [_row(factor, None, before) for factor in periods.new]
     rows += [_row(factor, old, before) for old, factor in periods.changed]
-    rows.sort(key=lambda row: (row["zone"], row["basis"], row["period"]))
+    rows.sort(key=lambda row: (not row["is_unusual"], row["zone"], row["basis"], row["period"]))
     listed: list[FileFactor | HourlyFactor] = [*table.factors, *table.hours]
     return {
         "counts": {**difference.counts, "wrong": len(table.bad_rows)},
         "zones": sorted({row.zone for row in listed}),
         "bases": sorted({row.basis for row in listed}),
         "rows": rows[:MAX_LISTED],
+        "unusual": sum(row["is_unusual"] for row in rows),
         "more": max(0, len(rows) - MAX_LISTED),
         "hours": _hours(difference),
         "bad_rows": [

@@ -85,7 +85,7 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class FactorFilePage:
-    """A file. ``percent``: how far figures are priced again, None before it began."""
+    """A file. ``unusual``: number of values to be checked. ``percent``: how far figures are priced again, None before it began."""
 
     file: OwnFactorFile
     counts: Mapping[str, int]
@@ -94,6 +94,7 @@ class FactorFilePage:
     bad_rows: list[Mapping[str, Any]]
     more_bad: int
     more: int
+    unusual: int
     sites: list[SiteRow]
     other_bases: list[str]
     percent: int | None
@@ -134,6 +135,7 @@ def factor_file_page(file: OwnFactorFile, now: int) -> FactorFilePage:
         bad_rows=bad_rows,
         more_bad=summary["counts"]["wrong"] - len(bad_rows),
         more=summary["more"],
+        unusual=summary["unusual"],
         sites=[
             SiteRow(
                 sites[each["site"]],
