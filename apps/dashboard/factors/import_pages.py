@@ -85,7 +85,9 @@ class SiteRow:
 
 @dataclass(frozen=True)
 class FactorFilePage:
-    """A file. ``unusual``: number of values to be checked. ``percent``: how far figures are priced again, None before it began."""
+    """A file. ``unusual``: number of values to be checked. ``percent``: how far figures are priced
+    again, None before it began.
+    """
 
     file: OwnFactorFile
     counts: Mapping[str, int]
