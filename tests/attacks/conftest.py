@@ -28,6 +28,7 @@ from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
 from apps.budgets.choices import BudgetMetric, PeriodKind
 from apps.budgets.services import BudgetInput, add_budget
+from apps.carbon.own_factors.services import upload_factors
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
@@ -217,6 +218,7 @@ def _register(small: SmallLab, name: str) -> None:
     attach(asset=asset, file_name=name, content=PDF, by=small.owner, now=now_us())
     _asset_source(small, name)
     _grid_provider(small, name)
+    _factor_file(small, name)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     upload(
@@ -272,6 +274,15 @@ def _grid_provider(small: SmallLab, name: str) -> None:
         problem=name[:400],
         message=name[:400],
         failures=1,
+    )
+
+
+def _factor_file(small: SmallLab, name: str) -> None:
+    """Upload a file of own factors with hostile text. It is not confirmed."""
+    text = "zone,basis,resolution,year,g_per_kwh,source,licence\n"
+    text += "DE,direct,annual_country,2020,300,A source,own\n"
+    upload_factors(
+        lab=small.lab, file_name=name, content=text.encode(), by=small.owner, now=now_us()
     )
 
 

@@ -20,6 +20,8 @@ TOPICS = {
     "statement-json": "statements#verify-a-file",
     "factors": "factors",
     "factor-zone": "factors#which-factor-applies",
+    "factors-import": "factors#own-factors",
+    "factor-file": "factors#own-factors",
     "lab-basis": "factors#basis",
     "budgets": "budgets",
     "budget": "budgets#forecast",
