@@ -9,7 +9,6 @@ from django.db.models import Max
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
-from apps.assets.spreadsheets.cells import file_name as stored_name
 from apps.carbon.choices import OwnFactorAct
 from apps.carbon.factor_files import RESOLUTIONS, Key
 from apps.carbon.hourly_factors import record_hours
@@ -22,6 +21,7 @@ from apps.carbon.own_factors.summary import summary_of
 from apps.carbon.services import new_edition
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue
+from apps.core.spreadsheets.sources import base_name
 from apps.core.units import hour_of
 
 EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed file is deleted after a week
@@ -35,7 +35,7 @@ def upload_factors(
     TooLarge.
     """
     text = decode(content)
-    name = stored_name(file_name)
+    name = base_name(file_name)
     table = parse_own_file(name, text, hour_of(now))
     values = _preview(lab, table, now)
     with transaction.atomic():
