@@ -34,6 +34,7 @@ class Intent(TextChoices):
     ABLATION = "ablation", "Ablation"
     BENCHMARK = "benchmark", "Benchmark"
     DEBUG = "debug", "Debug"
+    SERVICE = "service", "Service"
 
 
 class Failure(TextChoices):

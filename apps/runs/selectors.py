@@ -4,8 +4,9 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Window
 from django.db.models.fields.json import KeyTransform
+from django.db.models.functions import Lag
 
 from apps.accounts.models import Lab
 from apps.accounts.selectors import require_project
@@ -18,7 +19,7 @@ from apps.ingest.models import ConsumerHour, DirtyHour
 from apps.runs.choices import EnergyState, RunState, Tier
 from apps.runs.code_similarity import find_similar_code
 from apps.runs.metric_summary import select_headline_metric
-from apps.runs.models import Fingerprint, Metric, RefusedMessage, Run, TierKey
+from apps.runs.models import Fingerprint, Metric, MetricPoint, RefusedMessage, Run, TierKey
 from apps.runs.services.fingerprints import lookup_param
 
 MAX_SIBLINGS = 1000
@@ -275,3 +276,15 @@ def energy_states(
         else EnergyState.NOT_MEASURED
         for uuid in uuids
     }
+
+
+def fallen_metrics(metrics: Iterable[Metric]) -> set[int]:
+    """Return the keys of the metrics with a value below that of the step before. One query."""
+    points = (
+        MetricPoint.objects.filter(metric__in=list(metrics), value__isnull=False)
+        .annotate(
+            previous=Window(Lag("value"), partition_by=[F("metric")], order_by=F("step").asc())
+        )
+        .filter(value__lt=F("previous"))
+    )
+    return set(points.values_list("metric_id", flat=True))

@@ -117,7 +117,7 @@ def _is_count(value: Any) -> bool:
 
 MAX_RUNS_PER_BASIS = 20  # runs of each basis, the newest
 _MAX_RUNS, _MAX_SIMILAR = 100, 500
-_EXCLUDED_INTENTS = (Intent.DEBUG, Intent.BENCHMARK)
+_EXCLUDED_INTENTS = (Intent.DEBUG, Intent.BENCHMARK, Intent.SERVICE)
 # Entry, data and weak data key of a fingerprint; '' is unknown.
 _TrainingKey = tuple[str, str, str]
 _SimilarModels = dict[int, set[tuple[int, SimilarityBasis]]]

@@ -36,6 +36,7 @@ from apps.dashboard.overview.energy_use import (
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
 from apps.dashboard.runs.run_rows import run_hours, took
+from apps.dashboard.runs.serving import ServedRow, serving_rows
 from apps.dashboard.runs.timeline import RunDevice, run_device, timeline
 from apps.energy.selectors import utilization_of_run
 from apps.ingest.archive_files import ArchiveProblem
@@ -186,6 +187,7 @@ class RunPage:
     command: str
     archive_problem: str
     citation: str
+    serving: list[ServedRow] | None
 
     @property
     def chart_class(self) -> str:
@@ -300,4 +302,5 @@ def run_page(
             "",
             version,
         ),
+        serving=serving_rows(run, facts.metrics, whole, figures),
     )

@@ -14,7 +14,7 @@ from labcarbon_collect.fingerprint.builder import Survey, survey
 from labcarbon_collect.fingerprint.launchers import parse_launch
 from labcarbon_collect.runs import facts
 
-INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug")
+INTENTS = ("train", "replicate", "sweep", "ablation", "benchmark", "debug", "service")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> argparse.Action:
