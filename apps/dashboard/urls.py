@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("apps.dashboard.activities.urls")),
     path("", include("apps.dashboard.factors.urls")),
     path("", include("apps.dashboard.greener_hours.urls")),
+    path("", include("apps.dashboard.market.urls")),
     path("", include("apps.dashboard.artifacts.urls")),
     path("", include("apps.dashboard.nodes.urls")),
     path("", include("apps.dashboard.catalog.urls")),

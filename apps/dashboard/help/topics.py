@@ -12,6 +12,7 @@ TOPICS = {
     "change": "change",
     "explain": "methodology",
     "scopes": "scopes",
+    "market": "market-based",
     "factors": "factors",
     "factor-zone": "factors#which-factor-applies",
     "lab-basis": "factors#basis",
