@@ -10,7 +10,7 @@ from apps.carbon.choices import RollupKind
 from apps.carbon.market.choices import RuleEdition
 from apps.carbon.market.matching import match
 from apps.carbon.market.models import MarketYear
-from apps.carbon.market.selectors import contractual_instruments_of
+from apps.carbon.market.selectors import contractual_instruments_of, matching_year
 from apps.carbon.market.stored_result import (
     YearResult,
     result_as_json,
@@ -50,6 +50,18 @@ def years_of(lab: Lab, now: int) -> list[int]:
     if first is None:
         return [current]
     return list(range(current, datetime.fromtimestamp(first * 3600, tz=zone).year - 1, -1))
+
+
+def has_use(lab: Lab, year: int) -> bool:
+    """Return whether use of a year is rolled up, on any basis."""
+    hours = matching_year(lab, year)
+    rolled = RolledDay.objects.filter(
+        lab=lab,
+        what=RollupKind.USE,
+        from_hour__lt=hours.to_hour,
+        to_hour__gt=hours.from_hour,
+    )
+    return rolled.exists()
 
 
 def compute_years(*, lab: Lab, now: int) -> bool:

@@ -5,28 +5,53 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0005_lab_is_currency_chosen'),
-        ('carbon', '0012_instruments'),
+        ("accounts", "0005_lab_is_currency_chosen"),
+        ("carbon", "0012_instruments"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='MarketYear',
+            name="MarketYear",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('year', models.IntegerField()),
-                ('edition', models.CharField(choices=[('scope2-2015', 'Scope 2 Guidance (2015)'), ('scope2-draft-2025', 'Draft of 2025 (public consultation)')], max_length=20)),
-                ('from_hour', models.BigIntegerField()),
-                ('until_hour', models.BigIntegerField()),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('result', models.JSONField()),
-                ('computed_us', models.BigIntegerField()),
-                ('lab', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='accounts.lab')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("year", models.IntegerField()),
+                (
+                    "edition",
+                    models.CharField(
+                        choices=[
+                            ("scope2-2015", "Scope 2 Guidance (2015)"),
+                            ("scope2-draft-2025", "Draft of 2025 (public consultation)"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("from_hour", models.BigIntegerField()),
+                ("until_hour", models.BigIntegerField()),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("result", models.JSONField()),
+                ("computed_us", models.BigIntegerField()),
+                (
+                    "lab",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="accounts.lab",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('lab', 'year', 'edition'), name='market_year_once')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("lab", "year", "edition"), name="market_year_once"
+                    )
+                ],
             },
         ),
     ]

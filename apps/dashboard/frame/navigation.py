@@ -131,7 +131,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         "Reports",
         (
             Section("Scopes", "scopes", "chart-pie"),
-            Section("Market-based", "market", "receipt-percent"),
+            Section("Market-based", "market", "scale"),
             Section("Emission factors", "factors", "bolt"),
         ),
     ),

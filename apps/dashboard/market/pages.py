@@ -12,7 +12,7 @@ from apps.carbon.market.criteria import (
     check_exclusion,
     check_residual_mix,
 )
-from apps.carbon.market.market_years import StoredYear, stored_years, years_of
+from apps.carbon.market.market_years import StoredYear, has_use, stored_years, years_of
 from apps.carbon.market.models import Instrument
 from apps.carbon.market.records import COVERED
 from apps.carbon.market.selectors import findings_of, instruments_of
@@ -93,7 +93,9 @@ class EditionPart:
 
 @dataclass(frozen=True)
 class MarketPage:
-    """A year. ``parts`` empty: not computed yet. ``is_stale``: an input has changed since."""
+    """A year. ``parts`` empty: not computed yet. ``is_stale``: an input has changed since.
+    ``has_use``: complete days with use are summed.
+    """
 
     year: int
     years: list[int]
@@ -107,12 +109,8 @@ class MarketPage:
     location_missing: str
     energy: str
     findings: list[FindingRow]
+    has_use: bool
     not_modelled: tuple[str, ...] = NOT_MODELLED
-
-    @property
-    def has_use(self) -> bool:
-        """Return whether the year has energy."""
-        return any(part.result.lines for part in self.parts)
 
 
 def parse_year(lab: Lab, text: str, now: int) -> int:
@@ -153,6 +151,7 @@ def market_page(lab: Lab, year_text: str, now: int) -> MarketPage:
         ),
         energy=amount_text(result.energy_mj, ENERGY) if result else "",
         findings=_findings(lab, year, stored, instruments),
+        has_use=bool(result.lines) if result else has_use(lab, year),
     )
 
 
@@ -226,7 +225,9 @@ def _findings(
             rows.append(
                 FindingRow(str(instruments[pk]), check_exclusion(reason), str(edition.label))
             )
-    matched = {pk for each in stored.values() for pk in (*each.result.used_mj, *each.result.excluded)}
+    matched = {
+        pk for each in stored.values() for pk in (*each.result.used_mj, *each.result.excluded)
+    }
     published = {
         rate.instrument_id
         for rates in result.rates.values()
