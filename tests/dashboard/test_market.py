@@ -95,9 +95,7 @@ def test_certificates_for_all_energy_of_a_year_cover_61_percent_by_hour() -> Non
     found = results(small)
     assert found[IN_FORCE].covered_mj == energy_mj
     page = page_of(small)
-    rows = re.findall(
-        r'data-figure-kind="(scope2[^"]+)".*?data-covered>([^<]+)<', page, re.DOTALL
-    )
+    rows = re.findall(r'data-figure-kind="(scope2[^"]+)".*?data-covered>([^<]+)<', page, re.DOTALL)
     shares = {edition: text.replace("&nbsp;", " ") for edition, text in rows}
     assert shares == {"scope2-2015": "100 %", "scope2-draft-2025": "61 %"}
     assert page.count("data-draft") == 1

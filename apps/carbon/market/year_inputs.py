@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from apps.accounts.choices import Basis
@@ -75,7 +76,7 @@ def year_inputs(lab: Lab, year: int, now: int) -> YearInputs | None:
     )
     first = rolled[0][1] if rolled else end_hour
     until_hour = rolled[-1][2] if rolled else end_hour
-    has_gap = any(before[2] != after[1] for before, after in zip(rolled, rolled[1:], strict=False))
+    has_gap = any(before[2] != after[1] for before, after in pairwise(rolled))
     if has_gap or _has_entries(lab, hours.from_hour, first):
         return None
     if end_hour == hours.to_hour:

@@ -61,7 +61,8 @@ def test_without_instruments_the_residual_mix_applies() -> None:
     whole = location_of(small)
     assert line.energy_mj == whole.facility_energy_mj
     upstream = results[IN_FORCE].rates["DE"].upstream_ug_per_kwh
-    assert upstream is not None and upstream > 0
+    assert upstream is not None
+    assert upstream > 0
     assert line.emission_ug == pytest.approx(line.energy_mj * (724_600_000 + upstream) / KWH, abs=2)
 
 
