@@ -80,6 +80,7 @@ def test_the_missing_residual_mix_is_stated_and_not_zero() -> None:
     assert 'data-rule="grid_average"' in page
     assert 'data-rule="missing_factor"' in page
     assert "data-missing" in page
+    assert re.search(r'data-figure-kind="scope2-draft-2025".*?<td[^>]*>\s*unknown', page, re.DOTALL)
 
 
 def test_certificates_for_all_energy_of_a_year_cover_61_percent_by_hour() -> None:

@@ -85,10 +85,18 @@ class EditionPart:
         return any(line.rule == MarketRule.RESIDUAL_MIX for line in self.result.lines)
 
     @property
-    def rest_rules(self) -> list[str]:
-        """Return the rules of energy without an instrument, in words."""
+    def rests(self) -> list[str]:
+        """Return what energy without an instrument has, in words."""
         rules = dict.fromkeys(line.rule for line in self.result.lines)
-        return [str(rule.label).lower() for rule in rules if rule not in COVERED]
+        return [_RESTS[rule] for rule in rules if rule not in COVERED]
+
+
+_RESTS = {
+    MarketRule.RESIDUAL_MIX: "the residual mix of its zone",
+    MarketRule.GRID_AVERAGE: "the grid average, because no residual mix is entered",
+    MarketRule.FOSSIL_FACTOR: "the fossil-based factor, because no residual mix is entered",
+    MarketRule.MISSING_FACTOR: "no factor, so its emissions are unknown: enter the residual mix",
+}
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,11 @@ def _part(stored: StoredYear, instruments: Mapping[int, Instrument]) -> EditionP
         edition=stored.edition,
         is_draft=stored.edition == RuleEdition.SCOPE2_DRAFT_2025,
         result=result,
-        total=amount_text(result.emission_ug, EMISSION),
+        total=(
+            "unknown"
+            if result.missing_mj == result.energy_mj != 0
+            else amount_text(result.emission_ug, EMISSION)
+        ),
         exact=exact(result.emission_ug, "emission_ug"),
         covered=percent(result.covered_mj, result.energy_mj),
         ratio=_ratio(result),
@@ -193,6 +205,9 @@ def _row(line: YearLine, result: YearResult, instruments: Mapping[int, Instrumen
         subject = str(instruments[line.instrument_id])
     elif line.rule == MarketRule.GRID_AVERAGE and (grid := result.rates[line.zone].grid):
         subject = f"Annual factor of {grid.year}"
+    upstream = "" if line.upstream_ug is None else amount_text(line.upstream_ug, EMISSION)
+    if line.rule == MarketRule.GRID_AVERAGE:
+        upstream = "in the factor"
     return LineRow(
         line,
         subject,
@@ -200,7 +215,7 @@ def _row(line: YearLine, result: YearResult, instruments: Mapping[int, Instrumen
         "" if line.profile == VolumeProfile.NONE else str(line.profile.label),
         amount_text(line.energy_mj, ENERGY),
         "" if line.ug_per_kwh is None else grams_per_kwh(line.ug_per_kwh),
-        "" if line.upstream_ug is None else amount_text(line.upstream_ug, EMISSION),
+        upstream,
         "" if line.emission_ug is None else amount_text(line.emission_ug, EMISSION),
     )
 
