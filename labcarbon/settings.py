@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "apps.trackers",
     "apps.preflight",
     "apps.reports",
+    "apps.budgets",
     "apps.dashboard",
 ]
 

@@ -18,3 +18,15 @@ class Act(TextChoices):
 
     RECORDED = "activity.recorded", "Activity recorded"
     WITHDRAWN = "activity.withdrawn", "Activity withdrawn"
+    IMPORTED = "activity.imported", "Activities imported"
+
+
+class FileState(TextChoices):
+    """State of a file of activities."""
+
+    MAPPING = "mapping", "Columns to assign"
+    CHECKING = "checking", "Checking"
+    CHECKED = "checked", "Preview"
+    RECORDING = "recording", "Recording"
+    DONE = "done", "Recorded"
+    REFUSED = "refused", "Rejected"

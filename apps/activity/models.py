@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.activity.choices import ActivityKind
+from apps.activity.choices import ActivityKind, FileState
 from apps.fleet.models import Device
 
 
@@ -84,3 +84,69 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ActivityFile(models.Model):
+    """An uploaded file of activities. Its good rows are recorded in batches after a confirmation.
+
+    - ``content``: its text as CSV; emptied when all rows are recorded.
+    - ``options``: how it is read. ``headings``: digest of its headings.
+    - ``rows_done``: rows that are checked, or recorded, so far. A batch is saved with it.
+    - ``new``, ``known``, ``wrong``: rows by result; known ones were recorded before.
+    - ``energy_mj``: energy of the new rows.
+    - ``problem``: why the file cannot be read, with what to do.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+")
+    uuid = models.UUIDField(unique=True, default=uuid4)
+    file_name = models.CharField(max_length=200)
+    content = models.TextField(blank=True)
+    options = models.JSONField(default=dict)
+    headings = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, choices=FileState, default=FileState.MAPPING)
+    rows = models.IntegerField()
+    rows_done = models.IntegerField(default=0)
+    new = models.IntegerField(default=0)
+    known = models.IntegerField(default=0)
+    wrong = models.IntegerField(default=0)
+    energy_mj = models.BigIntegerField(default=0)
+    problem = models.CharField(max_length=600, blank=True, default="")
+    created_us = models.BigIntegerField()
+    created_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    confirmed_us = models.BigIntegerField(null=True, blank=True)
+    confirmed_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(rows_done__gte=0, rows__gte=F("rows_done")),
+                name="activity_file_rows_done",
+            ),
+        ]
+        indexes = [models.Index(fields=["lab", "-created_us"], name="activity_files_of_lab")]
+
+    def __str__(self) -> str:
+        return self.file_name
+
+
+class BadRow(models.Model):
+    """A row of a file of activities that cannot be recorded, and why."""
+
+    file = models.ForeignKey(ActivityFile, on_delete=models.CASCADE, related_name="bad_rows")
+    line = models.IntegerField()
+    name = models.CharField(max_length=200, blank=True, default="")
+    field = models.CharField(max_length=40, blank=True, default="")
+    message = models.CharField(max_length=500)
+    hint = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["file", "line"], name="activity_bad_row_once_per_line")
+        ]
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}"

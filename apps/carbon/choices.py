@@ -43,6 +43,13 @@ class ProviderAct(models.TextChoices):
     REMOVED = "grid_provider.removed", "Grid provider removed"
 
 
+class OwnFactorAct(models.TextChoices):
+    """Audit actions on files of own emission factors."""
+
+    IMPORTED = "own_factors.imported", "Own emission factors imported"
+    WITHDRAWN = "own_factors.withdrawn", "Own emission factors withdrawn"
+
+
 class IntensitySource(models.TextChoices):
     """How the grid intensity of a coming hour is known."""
 

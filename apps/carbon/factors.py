@@ -3,22 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from apps.accounts.models import Lab
 from apps.carbon.factor_files import (
     COUNTRY,
     RESOLUTIONS,
     SUBREGION,
-    AnnualFactor,
     Difference,
     FactorTable,
+    FileFactor,
+    Key,
     LoadedFactor,
     find_difference,
 )
 from apps.carbon.figures.energy import Figure, figure_of
 from apps.carbon.figures.factor_spans import PeriodFactor, Span, ZoneFactors, clipped
-from apps.carbon.models import EmissionFactor, HourlySeries
+from apps.carbon.models import EmissionFactor, HourFactor, HourlySeries
 from apps.core.sql import emission_sql, facility_sql, fetch_rows
 from apps.fleet.dated_facts import SiteFacts
 from apps.fleet.zones import zone_chain
@@ -70,18 +71,25 @@ def most_precise(factors: Sequence[EmissionFactor]) -> list[EmissionFactor]:
 
 
 def difference_to_loaded(table: FactorTable) -> Difference:
-    """Compare files of annual factors with the current shipped editions."""
+    """Compare files of factors with the current shipped editions."""
+    return find_difference(table.factors, loaded_factors(None))
+
+
+def loaded_factors(lab: Lab | None) -> dict[Key, LoadedFactor]:
+    """Return the current editions of years and months of a lab's own factors, None: the shipped
+    ones.
+    """
     rows = EmissionFactor.objects.filter(
-        lab__isnull=True, superseded_us__isnull=True, resolution__in=RESOLUTIONS
+        lab=lab, superseded_us__isnull=True, resolution__in=RESOLUTIONS
     )
-    names = [field.name for field in fields(AnnualFactor)]
+    names = [field.name for field in fields(FileFactor)]
     loaded = [
         LoadedFactor(
-            AnnualFactor(**{name: getattr(row, name) for name in names}), row.pk, row.edition
+            FileFactor(**{name: getattr(row, name) for name in names}), row.pk, row.edition
         )
-        for row in rows.order_by("zone", "basis", "year", "resolution")
+        for row in rows.order_by("zone", "basis", "year", "month", "resolution")
     ]
-    return find_difference(table.factors, {old.factor.key: old for old in loaded})
+    return {old.factor.key: old for old in loaded}
 
 
 def factors_of_zone(lab: Lab, zone: str) -> list[EmissionFactor]:
@@ -97,9 +105,10 @@ def latest_annual(lab: Lab, zone: str) -> EmissionFactor | None:
 
 def hourly_series_of(lab: Lab, zones: Iterable[str], basis: str = "") -> dict[str, int]:
     """Return {zone: id of the hourly series on ``basis`` ('': the lab's) of the zone, else of its
-    closest parent}. Zones without one are left out. One query.
+    closest parent}. Zones without one are left out, as is a series without hours. One query.
     """
-    of_basis = HourlySeries.objects.filter(lab=lab, basis=basis or lab.basis)
+    hours = HourFactor.objects.filter(series=OuterRef("pk"), superseded_us__isnull=True)
+    of_basis = HourlySeries.objects.filter(Exists(hours), lab=lab, basis=basis or lab.basis)
     series = dict(of_basis.values_list("zone", "id"))
     if not series:
         return {}

@@ -12,6 +12,7 @@ from apps.carbon.choices import Resolution, RollupKind
 from apps.carbon.factor_files import MAX_G_PER_KWH
 from apps.carbon.figures.figure_query import iso_hour
 from apps.carbon.models import AppliedFactor, EmissionFactor, HourFactor, HourlySeries
+from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.rollups.writer import mark_stale
 from apps.core.errors import InvalidInput
 from apps.core.jobs import enqueue
@@ -32,10 +33,12 @@ def record_hours(
     licence: str,
     hours: Mapping[int, int],
     now: int,
+    own_file: OwnFactorFile | None = None,
 ) -> int:
     """Record the factors {UTC hour: µg CO2e per kWh} of a zone. Return how many are new or changed.
 
-    A value of before stays, superseded. An estimated value does not replace an actual one. Hours
+    A value of before stays, superseded. An estimated value does not replace an actual one, nor a
+    value of a provider (``own_file`` None) one of the same quality from a file of the lab. Hours
     that were not recorded have the factor of their month or year. Raises InvalidInput for an
     unknown zone or an impossible value; then nothing is recorded.
     """
@@ -43,7 +46,8 @@ def record_hours(
     if not hours:
         return 0
     Lab.objects.select_for_update().get(pk=lab.pk)
-    series, is_new = HourlySeries.objects.get_or_create(lab=lab, zone=zone, basis=basis)
+    series, _ = HourlySeries.objects.get_or_create(lab=lab, zone=zone, basis=basis)
+    is_empty = not series.hours.filter(superseded_us__isnull=True).exists()
     current = _current(series, hours)
     resolution = Resolution.HOURLY_ACTUAL if is_actual else Resolution.HOURLY_ESTIMATED
     superseded, written = list[int](), list[HourFactor]()
@@ -51,12 +55,17 @@ def record_hours(
     for hour, ug_per_kwh in sorted(hours.items()):
         year = datetime.fromtimestamp(hour * 3600, tz=UTC).year
         if year not in records:
-            records[year] = _record_of(lab, zone, basis, resolution, year, source, licence, now)
+            records[year] = _record_of(
+                lab, zone, basis, resolution, year, source, licence, now, own_file
+            )
         old = current.get(hour)
         if old is not None:
             if old.ug_per_kwh == ug_per_kwh and old.factor_id == records[year].pk:
                 continue
             if not is_actual and old.factor.resolution == Resolution.HOURLY_ACTUAL:
+                continue
+            is_own = own_file is None and old.factor.own_file_id is not None
+            if is_own and old.factor.resolution == resolution:
                 continue
             superseded.append(old.pk)
         written.append(
@@ -71,7 +80,7 @@ def record_hours(
     for part in _batches(superseded):
         HourFactor.objects.filter(pk__in=part).update(superseded_us=now)
     HourFactor.objects.bulk_create(written, batch_size=_BATCH)
-    if is_new and written:
+    if is_empty and written:
         enqueue(kind="carbon.apply_factors", key=str(lab.pk))
     elif written and AppliedFactor.objects.filter(hourly=series).exists():
         mark_stale(
@@ -121,13 +130,14 @@ def _record_of(
     source: str,
     licence: str,
     now: int,
+    own_file: OwnFactorFile | None,
 ) -> EmissionFactor:
     """Return the record of the source of a year's hours. Another source is another edition."""
     key = {
         "lab": lab, "zone": zone, "basis": basis, "resolution": resolution, "year": year
     }  # fmt: skip
     records = EmissionFactor.objects.filter(**key)
-    existing = records.filter(source=source, licence=licence).first()
+    existing = records.filter(source=source, licence=licence, own_file=own_file).first()
     if existing is not None:
         return existing
     last = records.aggregate(edition=Max("edition"))["edition"] or 0
@@ -139,6 +149,7 @@ def _record_of(
         source=source,
         licence=licence,
         loaded_us=now,
+        own_file=own_file,
     )
 
 

@@ -10,6 +10,7 @@ from apps.accounts.models import Lab
 from apps.assets.choices import ChargeKind
 from apps.carbon.choices import Resolution, RollupKind, UseKind
 from apps.carbon.market.models import Instrument  # noqa: F401  # so that Django finds it
+from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.providers.models import (  # so that Django finds them
     ForecastHour,  # noqa: F401
     GridProvider,  # noqa: F401
@@ -23,7 +24,7 @@ class EmissionFactor(models.Model):
     """µg CO2e per kWh of a zone over a year or a month. Never edited: a new edition supersedes it.
 
     ``lab`` null = shipped. ``month`` 0 = the year. ``ug_per_kwh`` null: the factor changes by hour,
-    its values are :class:`HourFactor`.
+    its values are :class:`HourFactor`. ``own_file``: the file of the lab that contains it.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, null=True, blank=True)
@@ -41,6 +42,9 @@ class EmissionFactor(models.Model):
     licence = models.CharField(max_length=120)
     loaded_us = models.BigIntegerField()
     superseded_us = models.BigIntegerField(null=True, blank=True)
+    own_file = models.ForeignKey(
+        OwnFactorFile, on_delete=models.PROTECT, null=True, blank=True, related_name="factors"
+    )
 
     class Meta:
         constraints = [

@@ -13,11 +13,11 @@ from apps.carbon.choices import RollupKind
 from apps.carbon.edition_changes import find_repricing, month_figures, months_of, record_repricing
 from apps.carbon.factor_files import (
     MAX_G_PER_KWH,
-    AnnualFactor,
     BadRow,
     BadRows,
     Difference,
     FactorTable,
+    FileFactor,
     parse_files,
 )
 from apps.carbon.factors import difference_to_loaded, first_hour_of, zone_factors
@@ -81,8 +81,8 @@ def load_factors(*, now: int, path: Path | None = None) -> int:
 @transaction.atomic
 def write_difference(difference: Difference, *, now: int) -> int:
     """Write the new editions of a difference. Return their number."""
-    written = [_edition(factor, 1, now) for factor in difference.new]
-    written += [_edition(factor, old.edition + 1, now) for old, factor in difference.changed]
+    written = [new_edition(factor, 1, now) for factor in difference.new]
+    written += [new_edition(factor, old.edition + 1, now) for old, factor in difference.changed]
     superseded = [old.factor_id for old, _ in difference.changed]
     EmissionFactor.objects.filter(pk__in=superseded).update(superseded_us=now)
     EmissionFactor.objects.bulk_create(written, batch_size=500)
@@ -94,7 +94,8 @@ def write_difference(difference: Difference, *, now: int) -> int:
     return len(written)
 
 
-def _edition(factor: AnnualFactor, edition: int, now: int) -> EmissionFactor:
+def new_edition(factor: FileFactor, edition: int, now: int) -> EmissionFactor:
+    """Return an edition that is not saved."""
     return EmissionFactor(**asdict(factor), edition=edition, loaded_us=now)
 
 

@@ -131,3 +131,21 @@ def day_edges(first_hour: int, end_hour: int, zone: ZoneInfo) -> list[int]:
         day += timedelta(days=1)
         edges.append(midnight_hour(day, zone))
     return edges
+
+
+def unit_start(unit: str, day: date) -> date:
+    """Return the first day of the calendar unit that contains ``day``."""
+    if unit == "day":
+        return day
+    months = {"month": day.month, "quarter": (day.month - 1) // 3 * 3 + 1, "year": 1}
+    return date(day.year, months[unit], 1)
+
+
+def next_unit(unit: str, day: date) -> date:
+    """Return the first day after the calendar unit that contains ``day``."""
+    start = unit_start(unit, day)
+    if unit == "day":
+        return start + timedelta(days=1)
+    length = {"month": 1, "quarter": 3, "year": 12}[unit]
+    month = start.month - 1 + length
+    return date(start.year + month // 12, month % 12 + 1, 1)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from apps.accounts.models import Lab
 from apps.carbon.figures.figure_query import FigureQuery, iso_hour
 from apps.core.errors import InvalidInput
-from apps.core.intervals import midnight_hour
+from apps.core.intervals import midnight_hour, next_unit, unit_start
 from apps.core.units import US_PER_HOUR
 
 PRESETS = {
@@ -37,24 +37,6 @@ MOST_HOURS = 100 * 366 * 24
 def default_preset(lab_created_us: int, now: int) -> str:
     """Return the default preset. A lab in its first three days gets hourly bars."""
     return "24h" if now - lab_created_us < YOUNG_US else DEFAULT
-
-
-def unit_start(unit: str, day: date) -> date:
-    """Return the first day of the calendar unit that contains ``day``."""
-    if unit == "day":
-        return day
-    months = {"month": day.month, "quarter": (day.month - 1) // 3 * 3 + 1, "year": 1}
-    return date(day.year, months[unit], 1)
-
-
-def next_unit(unit: str, day: date) -> date:
-    """Return the first day after the calendar unit that contains ``day``."""
-    start = unit_start(unit, day)
-    if unit == "day":
-        return start + timedelta(days=1)
-    length = {"month": 1, "quarter": 3, "year": 12}[unit]
-    month = start.month - 1 + length
-    return date(start.year + month // 12, month % 12 + 1, 1)
 
 
 @dataclass(frozen=True)

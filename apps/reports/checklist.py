@@ -8,7 +8,8 @@ from django.db.models import F
 from apps.accounts.models import Lab
 from apps.carbon.choices import Resolution
 from apps.core.models import Job
-from apps.core.units import PPM, US_PER_HOUR, hour_of
+from apps.core.units import ENERGY as UNITS
+from apps.core.units import PPM, US_PER_HOUR, hour_of, plain_amount
 from apps.ingest.choices import Decision
 from apps.ingest.models import DirtyHour, QuarantinedWindow
 from apps.ingest.services.decisions import default_time
@@ -18,6 +19,15 @@ from apps.reports.rows import FACTOR, LAB, LINE, Row
 OVER, SETTLED = "over", "settled"
 COVERED, QUARANTINED, UNATTRIBUTED = "coverage", "quarantined", "unattributed"
 PROVISIONAL, PRICED = "provisional", "priced"
+LABELS = {
+    OVER: "the period is over",
+    SETTLED: "energy is settled",
+    COVERED: "coverage",
+    QUARANTINED: "quarantined windows",
+    UNATTRIBUTED: "unattributed energy",
+    PROVISIONAL: "provisional factors",
+    PRICED: "energy without a factor",
+}
 # Jobs that compute all figures of a lab again. Others run all the time in a lab that measures.
 _LAB_JOBS = ("attribution.lab", "carbon.apply_factors", "assets.use_all", "assets.recompute")
 
@@ -33,6 +43,24 @@ class Check:
     value: int | None
     energy_mj: int = 0
     blocks: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return what is checked."""
+        return LABELS[self.kind]
+
+    @property
+    def open_part(self) -> str:
+        """Return what is open, with its unit; '' for nothing."""
+        if self.is_done:
+            return ""
+        if self.kind == COVERED:
+            known = "unknown" if self.value is None else f"{self.value / 10_000:.4g} %"
+            return f"{known} of the device time has data"
+        if self.kind in (OVER, SETTLED):
+            return f"{self.value} {'hours' if self.kind == OVER else 'hours or jobs'} remain"
+        energy = plain_amount(self.energy_mj, UNITS)
+        return f"{self.value} windows, {energy}" if self.kind == QUARANTINED else energy
 
 
 def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: int) -> list[Check]:

@@ -72,6 +72,37 @@ def line(subject: str, metric: str, value: int, **columns: str) -> Row:
     return Row(LINE, subject, metric, value=str(value), **columns)
 
 
+class Lines:
+    """The integers of the lines among rows."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._values = {
+            (row.subject, row.metric, row.profile, row.scope, row.factor, row.pue_ppm): row.number
+            for row in rows
+            if row.kind == LINE
+        }
+
+    def value(self, subject: str, metric: str, *, profile: str = "", scope: str = "") -> int | None:
+        """Return the figure of a subject, None if the rows have no such line."""
+        return self._values.get((subject, metric, profile, scope, "", ""))
+
+    def subjects(self) -> list[str]:
+        """Return the subjects in the order of the rows, each once."""
+        return list(dict.fromkeys(subject for subject, *_ in self._values))
+
+    def scopes(self, profile: str) -> list[str]:
+        """Return the scopes of a profile that have a line, sorted."""
+        return sorted({key[3] for key in self._values if key[2] == profile and key[3]})
+
+    def part_sums(self, metric: str) -> dict[tuple[str, str], int]:
+        """Return {(factor, PUE): sum} of the parts of a figure by factor and PUE."""
+        sums: dict[tuple[str, str], int] = {}
+        for (_, found, _, _, factor, pue_ppm), number in self._values.items():
+            if factor and found == metric:
+                sums[factor, pue_ppm] = sums.get((factor, pue_ppm), 0) + number
+        return sums
+
+
 def canonical_text(rows: Iterable[Row]) -> str:
     """Return the canonical text of rows."""
     return "\n".join(

@@ -8,6 +8,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from apps.accounts.models import Lab
 from apps.carbon.figures.figure_query import HARDWARE_METRICS, HIDDEN, USE_METRICS, FigureQuery
 from apps.core.errors import Conflict
+from apps.core.units import INT64_MAX
 from apps.reports.conservation import ASSET
 from apps.reports.models import Statement
 from apps.reports.rows import FACTOR, LAB, LINE, NAME, STATEMENT, Row, digest_of_text, one_line
@@ -42,6 +43,18 @@ def latest_statements(lab: Lab) -> QuerySet[Statement]:
         .defer("content")
         .order_by("-from_hour", "to_hour")
     )
+
+
+def statement_of(lab: Lab, pk: int) -> Statement | None:
+    """Return a statement of a lab by its number."""
+    if pk > INT64_MAX:
+        return None
+    return Statement.objects.filter(lab=lab, pk=pk).select_related("lab", "created_by").first()
+
+
+def latest_statement(lab: Lab, from_hour: int, to_hour: int) -> Statement | None:
+    """Return the last revision of a closed period with exactly these hours."""
+    return revisions(Statement(lab=lab, from_hour=from_hour, to_hour=to_hour)).first()
 
 
 def revisions(statement: Statement) -> QuerySet[Statement]:

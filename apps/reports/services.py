@@ -18,7 +18,7 @@ from apps.reports.conservation import imbalances
 from apps.reports.figures import current_rows
 from apps.reports.models import Statement
 from apps.reports.rows import FORMAT, STATEMENT, Row, canonical_text, digest_of_text
-from apps.reports.selectors import figure_rows, frozen_rows, revisions
+from apps.reports.selectors import figure_rows, frozen_rows, latest_statement
 
 MAX_REASON = 300
 _MAX_DAYS = 366 * 5
@@ -57,13 +57,13 @@ def close_period(
     Raises InvalidInput for a period that is not over, Conflict while figures are being computed.
     """
     from_hour, to_hour = period_hours(lab, first_day, last_day)
-    closed = _latest(lab, from_hour, to_hour)
+    closed = latest_statement(lab, from_hour, to_hour)
     if closed is not None:
         return ClosedPeriod(closed, False)
     rows = _consistent_rows(lab, from_hour, to_hour, now)
     with transaction.atomic():
         lab = audit.hold(lab)
-        closed = _latest(lab, from_hour, to_hour)
+        closed = latest_statement(lab, from_hour, to_hour)
         if closed is not None:
             return ClosedPeriod(closed, False)
         statement = Statement(
@@ -98,7 +98,7 @@ def restate_period(*, statement: Statement, reason: str, by: User | None, now: i
     rows = _consistent_rows(statement.lab, statement.from_hour, statement.to_hour, now)
     with transaction.atomic():
         lab = audit.hold(statement.lab)
-        latest = _latest(lab, statement.from_hour, statement.to_hour)
+        latest = latest_statement(lab, statement.from_hour, statement.to_hour)
         assert latest is not None
         if figure_rows(frozen_rows(latest)) == rows:
             return ClosedPeriod(latest, False)
@@ -117,10 +117,6 @@ def restate_period(*, statement: Statement, reason: str, by: User | None, now: i
         )
         _store(restated, rows, latest.sha256, StatementAct.RESTATED)
     return ClosedPeriod(restated, True)
-
-
-def _latest(lab: Lab, from_hour: int, to_hour: int) -> Statement | None:
-    return revisions(Statement(lab=lab, from_hour=from_hour, to_hour=to_hour)).first()
 
 
 def _consistent_rows(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Row]:

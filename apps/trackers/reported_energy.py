@@ -108,7 +108,7 @@ def report_energy(
             continue
         answers = accept_declared(
             node=run.node,
-            device=device,
+            devices=[device],
             windows=list(windows.values()),
             batch_uuid=uuid4(),
             origin=f"API, energy of run {run.uuid}",

@@ -3,8 +3,9 @@
 import pytest
 
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.notation import notation_of
 from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.days import day_of
+from apps.core.spreadsheets.notation import notation_of
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_negative_capacity_is_refused() -> None:
 def test_a_day_that_can_begin_with_its_year_is_asked_for() -> None:
     assert notation_of(["23-04-13", "22-12-24"], []).date_example == "23-04-13"
     with pytest.raises(InvalidInput):
-        cells.day_of("23-04-13", "bought_on")
-    assert cells.day_of("23-04-13", "bought_on", "dmy").isoformat() == "2013-04-23"
-    assert cells.day_of("23-04-99", "bought_on").isoformat() == "1999-04-23"
+        day_of("23-04-13", "bought_on")
+    assert day_of("23-04-13", "bought_on", "dmy").isoformat() == "2013-04-23"
+    assert day_of("23-04-99", "bought_on").isoformat() == "1999-04-23"
     assert notation_of(["23-04-13", "25-04-99"], []).date_order == "dmy"

@@ -10,10 +10,12 @@ from apps.assets.services.file_columns import Answers, questions_about
 from apps.assets.spreadsheets import cells
 from apps.assets.spreadsheets.endings import state_of
 from apps.assets.spreadsheets.formats import recognise
-from apps.assets.spreadsheets.headings import FIELD_BY_HEADING, FIELDS, columns_of, guess, plain
-from apps.assets.spreadsheets.notation import notation_of
+from apps.assets.spreadsheets.headings import FIELD_BY_HEADING, FIELDS, guess
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import Conflict, InvalidInput
+from apps.core.spreadsheets.columns import columns_of, plain
+from apps.core.spreadsheets.days import day_of
+from apps.core.spreadsheets.notation import notation_of
 from tests.builders import T0, SmallLab, small_lab
 
 HEAD = "Gerät;Modell;Kaufdatum;Preis;Währung;Raum\n"
@@ -117,7 +119,7 @@ def test_notation_of_a_file(
     ],
 )  # fmt: skip
 def test_days(text: str, order: str, day: str) -> None:
-    assert cells.day_of(text, "f", order).isoformat() == day
+    assert day_of(text, "f", order).isoformat() == day
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_days(text: str, order: str, day: str) -> None:
 )
 def test_days_that_are_refused(text: str, order: str) -> None:
     with pytest.raises(InvalidInput):
-        cells.day_of(text, "f", order)
+        day_of(text, "f", order)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Two labs, visitors of each kind, and hostile names."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,6 +15,9 @@ from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
 from apps.activity.services import record_activity
+from apps.activity.services.activity_files import assign_columns
+from apps.activity.services.activity_files import upload as upload_activities
+from apps.activity.services.file_layout import Answers, columns_of_file
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
 from apps.assets.models import Asset
@@ -22,6 +26,9 @@ from apps.assets.services.csv_import import upload
 from apps.assets.spreadsheets.rows import Options
 from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
+from apps.budgets.choices import BudgetMetric, PeriodKind
+from apps.budgets.services import BudgetInput, add_budget
+from apps.carbon.own_factors.services import upload_factors
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.matching import Draft
 from apps.catalog.models import HardwareModel
@@ -38,6 +45,7 @@ from apps.pollers.models import AssetSource, PolledRow
 from apps.preflight.choices import FindingState
 from apps.preflight.models import Avoided, DuplicateFinding, Preflight
 from apps.preflight.services.findings import decide
+from apps.reports.services import close_period, restate_period
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
 from apps.runs.services.runs import RunFacts, put_run
@@ -130,7 +138,25 @@ def fill(
     _repeat(small, UUID(run), name)
     _server(small, UUID(run), name)
     _artifact(small, run, name)
+    days = (date(2026, 10, 30), date(2026, 11, 3))
+    run_until_idle(worker="test")
+    statement = close_period(
+        lab=small.lab, first_day=days[0], last_day=days[1], by=small.owner, now=now_us()
+    ).statement
     _activity(small, name)
+    run_until_idle(worker="test")
+    restate_period(statement=statement, reason=name[:300], by=small.owner, now=now_us())
+    add_budget(
+        lab=small.lab,
+        values=BudgetInput(
+            BudgetMetric.ENERGY,
+            PeriodKind.YEAR,
+            10**9,
+            Project.objects.get(lab=small.lab, slug=PROJECT),
+        ),
+        by=small.owner,
+        now=T0,
+    )
 
 
 def _quarantine(small: SmallLab, name: str) -> None:
@@ -192,6 +218,7 @@ def _register(small: SmallLab, name: str) -> None:
     attach(asset=asset, file_name=name, content=PDF, by=small.owner, now=now_us())
     _asset_source(small, name)
     _grid_provider(small, name)
+    _factor_file(small, name)
     quoted = name.replace('"', '""')
     content = f'name,kind,model,bought_on\n"{quoted}",gpu,"{quoted}",2024-03-01\n'.encode()
     upload(
@@ -250,6 +277,15 @@ def _grid_provider(small: SmallLab, name: str) -> None:
     )
 
 
+def _factor_file(small: SmallLab, name: str) -> None:
+    """Upload a file of own factors with hostile text. It is not confirmed."""
+    text = "zone,basis,resolution,year,g_per_kwh,source,licence\n"
+    text += "DE,direct,annual_country,2020,300,A source,own\n"
+    upload_factors(
+        lab=small.lab, file_name=name, content=text.encode(), by=small.owner, now=now_us()
+    )
+
+
 def _activity(small: SmallLab, name: str) -> None:
     """Add a day of cloud use, two days before the run."""
     used = draft(
@@ -269,6 +305,19 @@ def _activity(small: SmallLab, name: str) -> None:
         external_id=name[:200],
     )
     record_activity(lab=small.lab, draft=used, by=small.owner, now=now_us())
+    cell = name[:200].replace('"', '""')
+    text = f'kind,"{cell}",name,from\nfile_server,"{cell}","{cell}","{cell}"\n'
+    file = upload_activities(
+        lab=small.lab,
+        file_name=name,
+        content=text.encode("utf-8", "replace"),
+        encoding="",
+        sheet="",
+        by=small.owner,
+        now=now_us(),
+    )
+    columns = {column.key: column.field for column in columns_of_file(file)}
+    assign_columns(file=file, answers=Answers(columns), now=now_us())
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:

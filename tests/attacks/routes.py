@@ -9,15 +9,18 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
-from apps.activity.models import Activity
+from apps.activity.models import Activity, ActivityFile
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
+from apps.budgets.models import Budget
+from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
 from apps.pollers.models import AssetSource
 from apps.preflight.models import DuplicateFinding, Preflight
+from apps.reports.models import Statement
 from apps.runs.models import Run
 from apps.trackers.mlflow.models import MlflowSource
 from tests.artifacts.support import digest
@@ -118,7 +121,9 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/plans/": ("uuid", CleanupPlan), "/cleanup/": ("uuid", CleanupPlan),
     "/claims/": ("act", Claim), "/duplicates/": ("pk", DuplicateFinding),
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
-    "/activities/": ("uuid", Activity),
+    "/activities/": ("uuid", Activity), "/statements/": ("pk", Statement),
+    "/activities/import/": ("uuid", ActivityFile), "/budgets/": ("pk", Budget),
+    "/factors/import/": ("uuid", OwnFactorFile),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

@@ -15,9 +15,9 @@ from apps.carbon.factor_files import (
     COLUMNS,
     COUNTRY,
     MAX_G_PER_KWH,
-    RESOLUTIONS,
+    OPTIONAL_COLUMNS,
     SUBREGION,
-    AnnualFactor,
+    FileFactor,
     LoadedFactor,
     find_difference,
     parse_files,
@@ -165,11 +165,11 @@ def test_a_row_without_a_figure_or_with_zero_is_no_factor() -> None:
 def test_each_factor_is_in_one_part_of_the_difference(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
-    def factor(zone: str, ug: int) -> AnnualFactor:
-        return AnnualFactor(zone, zone, "direct", COUNTRY, 2023, ug, None, None, "a", "b")
+    def factor(zone: str, ug: int) -> FileFactor:
+        return FileFactor(zone, zone, "direct", COUNTRY, 2023, ug, None, None, "a", "b")
 
     loaded = {
-        (zone, "direct", COUNTRY, 2023): LoadedFactor(factor(zone, ug), number, 1)
+        (zone, "direct", COUNTRY, 2023, 0): LoadedFactor(factor(zone, ug), number, 1)
         for number, (zone, ug) in enumerate(before.items())
     }
     difference = find_difference([factor(zone, ug) for zone, ug in after.items()], loaded)
@@ -179,6 +179,46 @@ def test_each_factor_is_in_one_part_of_the_difference(
     assert difference.unchanged == len(after) - len(difference.new) - len(changed)
     kept = {old.factor.zone for old in difference.missing}
     assert kept == (before.keys() - after.keys() if after else set())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"resolution": "monthly"}, "month: '' is not a month"),
+        ({"resolution": "monthly", "month": "13"}, "month: '13' is not a month"),
+        ({"resolution": "monthly", "month": "0"}, "month: '0' is not a month"),
+        ({"month": "1"}, "month: an annual factor has none"),
+        ({"hour_utc": "2023-01-01T00:00Z"}, "hour_utc: a factor with the resolution"),
+        ({"resolution": "hourly_actual", "hour_utc": "2023-02-29T00:00Z"}, "hour_utc: '2023"),
+        ({"edition": "x" * 400}, "source: longer than"),
+    ],
+)
+def test_months_and_hours_that_do_not_exist_are_refused(
+    change: dict[str, str], reason: str
+) -> None:
+    table = parse_files([("a.csv", _lines_with_months(change))])
+    assert [row.reason.startswith(reason) for row in table.bad_rows] == [True], table.bad_rows
+
+
+def _lines_with_months(change: dict[str, str]) -> list[str]:
+    out = StringIO()
+    writer = csv.DictWriter(out, (*COLUMNS, *OPTIONAL_COLUMNS))
+    writer.writeheader()
+    writer.writerow(ROW | dict.fromkeys(OPTIONAL_COLUMNS, "") | change)
+    return out.getvalue().splitlines(keepends=True)
+
+
+def test_a_month_is_a_factor_of_its_own_and_hours_are_of_a_lab() -> None:
+    month = {"resolution": "monthly", "month": "7", "edition": "2"}
+    [factor] = parse_files([("a.csv", _lines_with_months(month))]).factors
+    assert (factor.year, factor.month, factor.period) == (2023, 7, "2023-07")
+    assert factor.source == "a source, edition 2"
+    hour = {
+        "resolution": "hourly_actual", "hour_utc": "2023-07-01T04:00Z", "low_g_per_kwh": "",
+        "high_g_per_kwh": "",
+    }  # fmt: skip
+    [bad] = parse_files([("a.csv", _lines_with_months(hour))]).bad_rows
+    assert bad.reason == "resolution: only a lab's own file has hourly_actual factors"
 
 
 @pytest.mark.django_db
@@ -249,6 +289,6 @@ def test_the_closest_zone_of_the_basis_prices_a_site(tmp_path: Path) -> None:
         now=T0, path=_file(tmp_path / "a.csv", {"resolution": SUBREGION, "g_per_kwh": "300"})
     )
     assert [each.resolution for each in factors_of_zone(lab, "DE")] == [SUBREGION]
-    assert set(RESOLUTIONS) == {
+    assert {SUBREGION, COUNTRY} == {
         each.resolution for each in EmissionFactor.objects.filter(zone="DE", basis="direct")
     }

@@ -2,21 +2,24 @@
 
 import re
 from html import unescape
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 
 from apps.activity.kinds import KINDS
 from apps.activity.models import Activity
 from apps.activity.services import record_activity
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
-from apps.core.units import MJ_PER_KWH
+from apps.core.units import MJ_PER_KWH, US_PER_HOUR
+from apps.energy.models import LedgerEntry
 from tests.activity.support import draft
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, queries, text_of
+from tests.properties.archives import seal
 
 LIST = "/activities/"
 ADD = "/activities/add/cloud_storage/"
@@ -166,6 +169,20 @@ def test_withdrawal(owner: Client, member: Client, viewer: Client, lab: SmallLab
     assert 'data-form="withdraw"' not in text
     assert "data-withdrawn" in page(owner, LIST)
     post(owner, address, 409, reason="again")
+
+
+def test_archived_energy_cannot_be_withdrawn(owner: Client, lab: SmallLab, tmp_path: Path) -> None:
+    activity = record(lab)
+    run_until_idle(worker="test")
+    with override_settings(ARCHIVE_DIR=tmp_path / "archive"):
+        assert seal(activity.end_us // US_PER_HOUR + 1).windows == 1
+    ledger = sorted(LedgerEntry.objects.values_list("device", "hour", "energy_mj"))
+    refused = post(owner, f"{LIST}{activity.uuid}/", 409, reason="wrong")
+    assert "is archived, so it cannot be withdrawn" in refused
+    assert "restatement" in refused
+    activity.refresh_from_db()
+    assert activity.withdrawn_us is None
+    assert sorted(LedgerEntry.objects.values_list("device", "hour", "energy_mj")) == ledger
 
 
 def test_other_labs_and_methods(owner: Client, outsider: Client, lab: SmallLab) -> None:

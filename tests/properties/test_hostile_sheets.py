@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from apps.assets.models import Asset
 from apps.assets.services.csv_import import confirm, upload
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.csv_reader import read_lines, read_source
+from apps.assets.spreadsheets.csv_reader import read_lines
 from apps.assets.spreadsheets.export import rows
 from apps.assets.spreadsheets.formats import OWN, recognise
 from apps.assets.spreadsheets.preview import KNOWN, LEFT_OUT, NEW, WRONG, Reading
 from apps.assets.spreadsheets.rows import Options
 from apps.core.csv_cells import unguard
 from apps.core.errors import LabCarbonError
+from apps.core.spreadsheets.days import day_of
+from apps.core.spreadsheets.sources import read_source
 from apps.core.text import is_unstorable
 from apps.dashboard.csv_response import cell
 from tests.builders import T0, SmallLab, small_lab
@@ -138,13 +140,13 @@ def test_no_formula_leaves_and_every_text_comes_back(text: str) -> None:
 @given(NASTY, st.booleans())
 def test_a_cell_is_read_or_refused_never_half_read(text: str, strict: bool) -> None:
     readers: list[Any] = [
-        lambda: cells.day_of(text, "f"),
+        lambda: day_of(text, "f"),
         lambda: cells.price_of(text, "f", strict=strict),
         lambda: cells.ug_of(text, "f"),
         lambda: cells.life_hours(text, "f"),
         lambda: cells.gigabytes_of(text, "f"),
         lambda: cells.yes_no(text, "f"),
-        lambda: cells.months_after(cells.day_of("2024-01-31", "f"), text, "f"),
+        lambda: cells.months_after(day_of("2024-01-31", "f"), text, "f"),
         lambda: cells.moment_us(text, "f", ZoneInfo("Asia/Kolkata")),
     ]
     for reader in readers:

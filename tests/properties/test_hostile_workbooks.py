@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.assets.spreadsheets.csv_reader import read_lines, read_source
-from apps.assets.spreadsheets.xlsx_reader import MAX_UNPACKED_BYTES, read_sheet
+from apps.assets.spreadsheets.csv_reader import read_lines
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
+from apps.core.spreadsheets.sources import read_source
+from apps.core.spreadsheets.xlsx_reader import MAX_UNPACKED_BYTES, read_sheet
 
 HEAD = ["name", "kind", "bought_on"]
 

@@ -1,7 +1,7 @@
 """Writes of activities: the import of declared use, and activities that are recorded one by one."""
 
+from apps.activity.drafts import Draft
 from apps.activity.services.activities import (
-    Draft,
     Preview,
     preview_activity,
     record_activity,

@@ -1,6 +1,6 @@
 """Record and withdraw activities. The energy is a declared window of the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,47 +10,31 @@ from django.db import transaction
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
-from apps.accounts.selectors import project_by_slug
 from apps.activity.choices import Act, ActivityKind
 from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE, DeclaredRow, Range
+from apps.activity.drafts import Draft
 from apps.activity.formulas import cloud_compute
 from apps.activity.formulas.estimate import Estimate, number
 from apps.activity.kinds import Kind, control_of, default_pue, kind_of, parse_inputs, values_of
 from apps.activity.models import Activity
-from apps.activity.services.declared_use import device_key, node_of_use, unusable, write_use
+from apps.activity.services.declared_use import NewUse, unusable, write_new_uses
+from apps.activity.services.lookups import Lookups
 from apps.assets.services.validation import default_life_hours
 from apps.carbon.meter_errors import FACTOR_ERROR_PPM
 from apps.carbon.services import check_factor
 from apps.catalog.choices import HardwareKind
-from apps.catalog.selectors import match
-from apps.core.errors import Conflict, InvalidInput
+from apps.core.errors import Conflict, InvalidInput, LabCarbonError
+from apps.core.jobs import enqueue
 from apps.core.text import is_unstorable
 from apps.core.units import HOURS_PER_YEAR, PPM
 from apps.fleet.choices import Control
+from apps.fleet.models import Device
 from apps.fleet.zones import resolve_zone
 from apps.ingest.services import withdraw_declared
 from apps.ingest.window_rules import MAX_ENERGY_MJ
 
 MAX_NAME = 200
 MAX_REASON = 300
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An activity as entered. ``project``: short name, '' for none. One of ``zone`` and
-    ``ug_per_kwh``. ``pue_ppm`` None: the default of its kind.
-    """
-
-    kind: str
-    name: str
-    start_us: int
-    end_us: int
-    inputs: Mapping[str, Any]
-    project: str = ""
-    zone: str = ""
-    ug_per_kwh: int | None = None
-    pue_ppm: int | None = None
-    external_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,15 +62,20 @@ class Preview:
     row: DeclaredRow
 
 
-def preview_activity(*, lab: Lab, draft: Draft, now: int) -> Preview:
-    """Compute an activity without saving it. Raises InvalidInput."""
+def preview_activity(
+    *, lab: Lab, draft: Draft, now: int, lookups: Lookups | None = None
+) -> Preview:
+    """Compute an activity without saving it. ``lookups``: those of other activities. Raises
+    InvalidInput.
+    """
+    lookups = lookups or Lookups(lab)
     kind = kind_of(draft.kind)
     _check_texts(draft)
     inputs = parse_inputs(kind, draft.inputs)
     values: dict[str, Fraction | str] = dict(values_of(kind, inputs))
     embodied = None
     if kind.kind == ActivityKind.CLOUD_COMPUTE:
-        tdp_mw, embodied = _gpus(lab, inputs, values)
+        tdp_mw, embodied = _gpus(lookups, inputs, values)
         values["gpu_tdp_mw"] = tdp_mw
     estimate = kind.compute(values)
     if estimate.high_mj > MAX_ENERGY_MJ:
@@ -110,7 +99,7 @@ def preview_activity(*, lab: Lab, draft: Draft, now: int) -> Preview:
         factor_range=None if draft.ug_per_kwh is None else (FACTOR_ERROR_PPM, FACTOR_ERROR_PPM),
         pue_ppm=pue_ppm,
     )
-    error = unusable(lab, row, now)
+    error = unusable(lookups, row, now)
     if error is not None:
         message = f"{error.message[:1].upper()}{error.message[1:]}"
         raise InvalidInput(message, field=error.field, hint=error.hint)
@@ -135,27 +124,86 @@ def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tup
     for a withdrawn activity.
     """
     audit.hold(lab)
-    computed = preview_activity(lab=lab, draft=draft, now=now)
-    content = _content(lab, draft, computed)
+    lookups = Lookups(lab)
+    computed = preview_activity(lab=lab, draft=draft, now=now, lookups=lookups)
     if draft.external_id:
         stored = Activity.objects.filter(lab=lab, external_id=draft.external_id).first()
         if stored is not None:
-            _require_same(stored, content)
+            require_same(stored, draft, computed, lookups)
             return stored, False
-    uuid = uuid4()
-    node = node_of_use(lab, computed.row, now, computed.control)
-    result, _ = write_use(
-        lab=lab, row=computed.row, node=node, run_uuid=uuid, origin=f"activity {uuid}", now=now
+    stored_rows, refused = store_activities(
+        computed=[(draft, computed)], lookups=lookups, by=by, origin="activity", now=now
     )
-    if result != "accepted":
-        raise Conflict(
-            f"The ledger did not accept the energy: {result}.",
-            hint="Check the period and the energy.",
-        )
+    for error in refused.values():
+        raise error
+    [activity] = stored_rows
+    enqueue(kind="attribution.run", key=f"{lab.pk}:{activity.uuid}")
+    details = {
+        "kind": draft.kind,
+        "energy_mj": activity.energy_mj,
+        "uuid": str(activity.uuid),
+    }
+    audit.record(
+        lab=lab, by=by, action=Act.RECORDED, subject=activity.name, details=details, now=now
+    )
+    return activity, True
+
+
+def store_activities(
+    *,
+    computed: Sequence[tuple[Draft, Preview]],
+    lookups: Lookups,
+    by: User | None,
+    origin: str,
+    now: int,
+) -> tuple[list[Activity], dict[int, LabCarbonError]]:
+    """Store new activities with their windows, in the caller's transaction that holds the lab.
+    Return them, and errors by the position of activities that the ledger does not accept.
+    """
+    refused: dict[int, LabCarbonError] = {}
+    while True:
+        parts = [(i, *part) for i, part in enumerate(computed) if i not in refused]
+        uses = [
+            NewUse(
+                uuid4(),
+                preview.row,
+                lookups.node(preview.row, now, preview.control),
+                lookups.project(draft.project) if draft.project else None,
+            )
+            for _, draft, preview in parts
+        ]
+        savepoint = transaction.savepoint()
+        devices, results = write_new_uses(lab=lookups.lab, uses=uses, origin=origin, now=now)
+        if not results:
+            transaction.savepoint_commit(savepoint)
+            break
+        transaction.savepoint_rollback(savepoint)
+        for (position, _, _), use in zip(parts, uses, strict=True):
+            if use.uuid in results:
+                refused[position] = Conflict(
+                    f"The ledger did not accept the energy: {results[use.uuid]}.",
+                    hint="Check the period and the energy.",
+                )
+    rows = [
+        _activity(draft, preview, use, devices[use.uuid], lookups, by, now)
+        for (_, draft, preview), use in zip(parts, uses, strict=True)
+    ]
+    return Activity.objects.bulk_create(rows, batch_size=500), refused
+
+
+def _activity(
+    draft: Draft,
+    computed: Preview,
+    use: NewUse,
+    device: Device,
+    lookups: Lookups,
+    by: User | None,
+    now: int,
+) -> Activity:
     estimate, embodied = computed.estimate, computed.embodied
-    activity = Activity.objects.create(
-        lab=lab,
-        uuid=uuid,
+    return Activity(
+        lab=lookups.lab,
+        uuid=use.uuid,
         external_id=draft.external_id,
         energy_mj=estimate.energy_mj,
         low_mj=estimate.low_mj,
@@ -167,16 +215,11 @@ def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tup
         embodied_low_ug=embodied.low_ug if embodied else None,
         embodied_high_ug=embodied.high_ug if embodied else None,
         embodied_source=embodied.source[:500] if embodied else "",
-        device=node.devices.get(key=device_key(node, uuid)),
+        device=device,
         created_by=by,
         created_us=now,
-        **content,
+        **_content(lookups, draft, computed),
     )
-    details = {"kind": draft.kind, "energy_mj": estimate.energy_mj, "uuid": str(uuid)}
-    audit.record(
-        lab=lab, by=by, action=Act.RECORDED, subject=activity.name, details=details, now=now
-    )
-    return activity, True
 
 
 @transaction.atomic
@@ -208,14 +251,14 @@ def withdraw_activity(*, activity: Activity, reason: str, by: User, now: int) ->
     return stored
 
 
-def _content(lab: Lab, draft: Draft, computed: Preview) -> dict[str, Any]:
+def _content(lookups: Lookups, draft: Draft, computed: Preview) -> dict[str, Any]:
     """Return what identifies an activity with an external id. Computed values are no part of it:
     a changed catalogue does not change what was declared.
     """
     return {
         "kind": draft.kind,
         "name": computed.row.name,
-        "project": project_by_slug(lab, draft.project) if draft.project else None,
+        "project": lookups.project(draft.project) if draft.project else None,
         "start_us": draft.start_us,
         "end_us": draft.end_us,
         "zone": computed.zone,
@@ -225,14 +268,17 @@ def _content(lab: Lab, draft: Draft, computed: Preview) -> dict[str, Any]:
     }
 
 
-def _require_same(stored: Activity, content: Mapping[str, Any]) -> None:
+def require_same(stored: Activity, draft: Draft, computed: Preview, lookups: Lookups) -> None:
+    """Raise Conflict if an activity with the external id of a draft has other content, or is
+    withdrawn.
+    """
     if stored.withdrawn_us is not None:
         raise Conflict(
             f"The activity with the external id {stored.external_id!r} was withdrawn.",
             field="external_id",
             hint="Use another external id.",
         )
-    for name, value in content.items():
+    for name, value in _content(lookups, draft, computed).items():
         if getattr(stored, name) != value:
             raise Conflict(
                 f"The external id {stored.external_id!r} exists with another {name}.",
@@ -295,13 +341,13 @@ def _range(estimate: Estimate) -> Range:
 
 
 def _gpus(
-    lab: Lab, inputs: Mapping[str, str], values: Mapping[str, Fraction | str]
+    lookups: Lookups, inputs: Mapping[str, str], values: Mapping[str, Fraction | str]
 ) -> tuple[Fraction, Embodied | None]:
     """Return maximum power of a GPU in mW, and the embodied share of all GPUs."""
     gpus = number(values, "gpus")
     if not gpus:
         return Fraction(0), None
-    found = match(HardwareKind.GPU, inputs.get("gpu", ""), lab)
+    found = lookups.gpu(inputs.get("gpu", ""))
     if found.model is None or found.model.tdp_mw is None:
         raise InvalidInput(
             f"The catalogue has no GPU {inputs.get('gpu', '')!r} with a maximum power.",

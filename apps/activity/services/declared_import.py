@@ -1,6 +1,7 @@
 """Import of declared use without a collector. It uses the same ledger, factors and explanations."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterable
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -8,13 +9,22 @@ from django.db import transaction
 
 from apps.accounts.models import Lab
 from apps.activity.declared_rows import COLUMNS, DeclaredRow, parse_row
-from apps.activity.services.declared_use import node_of_use, unusable, write_use
+from apps.activity.services.declared_use import (
+    NewUse,
+    unusable,
+    write_new_uses,
+    write_use,
+)
+from apps.activity.services.lookups import Lookups
 from apps.carbon.services import apply_factors
 from apps.core.errors import InvalidInput
+from apps.core.jobs import enqueue
+from apps.fleet.choices import Control
 from apps.fleet.models import Node
 from apps.runs.models import Run
 
-MAX_ROWS = 10_000
+MAX_ROWS = 50_000
+CHUNK = 500
 
 
 class RowErrors(InvalidInput):
@@ -50,8 +60,8 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
                 rows.append(parse_row(row, reader.line_num))
             except InvalidInput as error:
                 errors.append(error)
-            if reader.line_num > MAX_ROWS:
-                raise InvalidInput(f"More than {MAX_ROWS} lines.", hint="Split the file.")
+            if len(rows) + len(errors) > MAX_ROWS:
+                raise InvalidInput(f"More than {MAX_ROWS} rows.", hint="Split the file.")
     except csv.Error as error:
         raise InvalidInput(
             f"line {reader.line_num}: {error}.", hint="Check the quotes of the file."
@@ -70,25 +80,39 @@ def import_declared(
 
     Raises RowErrors for rows that cannot be used or were imported before with other values.
     """
-    errors = [*_repeated_ids(rows), *(error for row in rows if (error := _unusable(lab, row, now)))]
+    lookups = Lookups(lab)
+    unusable_rows = (_unusable(lookups, row, now) for row in rows)
+    errors = [*_repeated_ids(rows), *(error for error in unusable_rows if error is not None)]
     if errors:
         raise RowErrors(errors)
-    counts: dict[str, int] = {}
-    occurrences: dict[str, int] = {}
-    for row in rows:
+    counts: Counter[str] = Counter()
+    placed = _placed(lookups, rows, now)
+    stored = _stored_runs(lab, [uuid for uuid, _, _ in placed])
+    for uuid, node, row in placed:
+        if uuid not in stored:
+            continue
         try:
-            result = _import_row(lab, row, occurrences, origin, now)
+            counts[_import_again(lookups, stored[uuid], row, node, origin, now)] += 1
         except InvalidInput as error:
             errors.append(error)
-        else:
-            counts[result] = counts.get(result, 0) + 1
+    new = [
+        NewUse(uuid, row, node, lookups.project(row.project) if row.project else None)
+        for uuid, node, row in placed
+        if uuid not in stored
+    ]
+    for start in range(0, len(new), CHUNK):
+        part = new[start : start + CHUNK]
+        _, refused = write_new_uses(lab=lab, uses=part, origin=origin, now=now)
+        counts["accepted"] += len(part) - len(refused)
+        errors += [_refused(use.row, refused[use.uuid]) for use in part if use.uuid in refused]
     if errors:
         raise RowErrors(errors)
     if dry_run:
         transaction.set_rollback(True)
     else:
         apply_factors(lab=lab)
-    return counts
+        enqueue(kind="attribution.lab", key=str(lab.pk))
+    return dict(counts)
 
 
 def _repeated_ids(rows: list[DeclaredRow]) -> list[InvalidInput]:
@@ -105,27 +129,52 @@ def _repeated_ids(rows: list[DeclaredRow]) -> list[InvalidInput]:
     ]
 
 
-def _unusable(lab: Lab, row: DeclaredRow, now: int) -> InvalidInput | None:
+def _unusable(lookups: Lookups, row: DeclaredRow, now: int) -> InvalidInput | None:
     """Return why a row cannot be used, with its line."""
-    error = unusable(lab, row, now)
+    error = unusable(lookups, row, now)
     if error is None:
         return None
     return InvalidInput(f"line {row.line}: {error.message}", field=error.field, hint=error.hint)
 
 
-def _import_row(
-    lab: Lab, row: DeclaredRow, occurrences: dict[str, int], origin: str, now: int
+def _placed(
+    lookups: Lookups, rows: list[DeclaredRow], now: int
+) -> list[tuple[UUID, Node, DeclaredRow]]:
+    """Return the identity and the node of each row."""
+    occurrences: dict[str, int] = {}
+    placed = []
+    for row in rows:
+        node = lookups.node(row, now, Control.OWN)
+        placed.append((_row_uuid(lookups.lab, node, row, occurrences), node, row))
+    return placed
+
+
+def _stored_runs(lab: Lab, uuids: list[UUID]) -> dict[UUID, Run]:
+    """Return the runs of rows that were imported before."""
+    runs: dict[UUID, Run] = {}
+    for start in range(0, len(uuids), CHUNK):
+        part = Run.objects.select_related("project", "node").filter(
+            lab=lab, uuid__in=uuids[start : start + CHUNK]
+        )
+        runs.update({run.uuid: run for run in part})
+    return runs
+
+
+def _import_again(
+    lookups: Lookups, stored: Run, row: DeclaredRow, node: Node, origin: str, now: int
 ) -> str:
-    """Store one row; return its result. Raises InvalidInput for a row that was imported before
-    with other values.
+    """Compare a row that was imported before; return its result. Raises InvalidInput for other
+    values.
     """
-    node = node_of_use(lab, row, now)
-    run_uuid = _row_uuid(lab, node, row, occurrences)
-    stored = Run.objects.select_related("project", "node").filter(lab=lab, uuid=run_uuid).first()
-    if stored is not None and not _is_same(stored, row, node):
+    if not _is_same(stored, row, node):
         raise _changed(row)
     result, is_changed = write_use(
-        lab=lab, row=row, node=node, run_uuid=run_uuid, origin=f"{origin}, line {row.line}", now=now
+        lab=lookups.lab,
+        row=row,
+        node=node,
+        run_uuid=stored.uuid,
+        origin=f"{origin}, line {row.line}",
+        now=now,
     )
     if result not in ("accepted", "duplicate"):
         raise _changed(row)
@@ -137,6 +186,14 @@ def _is_same(run: Run, row: DeclaredRow, node: Node) -> bool:
         (run.node == node)
         and (run.name, run.started_us, run.ended_us) == (row.name, row.start_us, row.end_us)
         and run.requested_project == row.project
+    )
+
+
+def _refused(row: DeclaredRow, result: str) -> InvalidInput:
+    return InvalidInput(
+        f"line {row.line}: the ledger did not accept the energy: {result}.",
+        field="kwh",
+        hint="Check the period and the energy.",
     )
 
 

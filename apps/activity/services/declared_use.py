@@ -1,46 +1,36 @@
-"""Writes of declared use: a site and node of its grid, a run, and one window of the ledger."""
+"""Writes of declared use: a run, and one window of the ledger."""
 
 import hashlib
-from uuid import NAMESPACE_URL, UUID, uuid5
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
 
-from apps.accounts.models import Lab
-from apps.accounts.selectors import project_by_slug
+from apps.accounts.models import Lab, Project
 from apps.activity.declared_rows import DeclaredRow
-from apps.carbon.factors import factors_of_zone
+from apps.activity.services.lookups import Lookups
 from apps.carbon.models import DeclaredRange
-from apps.carbon.services import declare_factor
 from apps.core.errors import InvalidInput
-from apps.fleet.choices import Control, DeviceKind, SiteKind
-from apps.fleet.models import Device, Node, Site
-from apps.fleet.services import create_site, register_node
-from apps.fleet.zones import resolve_zone
+from apps.fleet.choices import DeviceKind
+from apps.fleet.models import Device, Node
 from apps.ingest.services import accept_declared
 from apps.ingest.window_rules import MAX_DURATION_US, WindowIn
 from apps.runs.choices import RunState
 from apps.runs.models import Run
+from apps.runs.services.bulk_import import PastUse, create_declared_runs
 from apps.runs.services.runs import RunFacts, change_run, put_run
 
 EPOCH = "declared"
 
 
-def unusable(lab: Lab, row: DeclaredRow, now: int) -> InvalidInput | None:
+def unusable(lookups: Lookups, row: DeclaredRow, now: int) -> InvalidInput | None:
     """Return why declared use cannot be stored, or None."""
-    if row.project and project_by_slug(lab, row.project) is None:
-        slugs = ", ".join(lab.projects.values_list("slug", flat=True)[:20])
+    if row.project and lookups.project(row.project) is None:
+        slugs = ", ".join(lookups.slugs())
         return InvalidInput(
             f"unknown project {row.project!r}.", field="project", hint=f"Use one of {slugs}."
         )
-    if row.zone:
-        try:
-            zone = resolve_zone(row.zone)
-        except InvalidInput as error:
-            return InvalidInput(error.message, field="zone", hint=error.hint)
-        if not factors_of_zone(lab, zone):
-            return InvalidInput(
-                f"no {lab.basis} factor for zone {row.zone!r}.",
-                field="zone",
-                hint="Enter a country code such as DE, or g_per_kwh.",
-            )
+    if row.zone and (problem := lookups.zone_problem(row.zone)) is not None:
+        return problem
     if row.end_us > now:
         return InvalidInput(
             "the period ends in the future.",
@@ -54,6 +44,58 @@ def unusable(lab: Lab, row: DeclaredRow, now: int) -> InvalidInput | None:
             hint="Divide a longer period into several rows.",
         )
     return None
+
+
+@dataclass(frozen=True)
+class NewUse:
+    """Declared use that is not stored yet."""
+
+    uuid: UUID
+    row: DeclaredRow
+    node: Node
+    project: Project | None
+
+
+def write_new_uses(
+    *, lab: Lab, uses: Sequence[NewUse], origin: str, now: int
+) -> tuple[dict[UUID, Device], dict[UUID, str]]:
+    """Store each use as a finished run with one window, in the caller's transaction. Return the
+    device of each run, and the result of each window that the ledger did not accept.
+    """
+    devices = {
+        use.uuid: Device(
+            lab=lab,
+            key=device_key(use.node, use.uuid),
+            kind=DeviceKind.DECLARED,
+            node=use.node,
+            name=use.row.name,
+        )
+        for use in uses
+    }
+    Device.objects.bulk_create(devices.values(), batch_size=500)
+    past = [
+        PastUse(use.uuid, use.row.name, use.node, use.project, use.row.start_us, use.row.end_us)
+        for use in uses
+    ]
+    create_declared_runs(lab=lab, uses=past)
+    by_node: dict[Node, list[NewUse]] = {}
+    for use in uses:
+        by_node.setdefault(use.node, []).append(use)
+    refused: dict[UUID, str] = {}
+    for node, part in by_node.items():
+        results = accept_declared(
+            node=node,
+            devices=[devices[use.uuid] for use in part],
+            windows=[_window(devices[use.uuid], use.uuid, use.row) for use in part],
+            batch_uuid=uuid4(),
+            origin=origin[:200],
+            now=now,
+        )
+        for use, result in zip(part, results, strict=True):
+            if result[0] != "accepted":
+                refused[use.uuid] = result[0]
+    _store_new_ranges(lab, uses)
+    return devices, refused
 
 
 def write_use(
@@ -70,7 +112,29 @@ def write_use(
     facts = RunFacts(
         name=row.name, started_us=row.start_us, project=row.project or None, host=node.hostname
     )
-    window = WindowIn(
+    run, _ = put_run(lab=lab, uuid=run_uuid, facts=facts, by=None, bound_node=node.uuid)
+    change_run(
+        lab=lab,
+        uuid=run_uuid,
+        state=RunState.FINISHED,
+        ended_us=row.end_us,
+        exit_code=None,
+        reported_energy_mj=None,
+        bound_node=node.uuid,
+    )
+    [result] = accept_declared(
+        node=node,
+        devices=[device],
+        windows=[_window(device, run_uuid, row)],
+        batch_uuid=run_uuid,
+        origin=origin[:200],
+        now=now,
+    )
+    return result[0], _store_range(run, row)
+
+
+def _window(device: Device, run_uuid: UUID, row: DeclaredRow) -> WindowIn:
+    return WindowIn(
         device=device.key,
         epoch=EPOCH,
         sequence=0,
@@ -85,25 +149,6 @@ def write_use(
         flags=0,
         shares=[(f"run:{run_uuid}", row.energy_mj)],
     )
-    run, _ = put_run(lab=lab, uuid=run_uuid, facts=facts, by=None, bound_node=node.uuid)
-    change_run(
-        lab=lab,
-        uuid=run_uuid,
-        state=RunState.FINISHED,
-        ended_us=row.end_us,
-        exit_code=None,
-        reported_energy_mj=None,
-        bound_node=node.uuid,
-    )
-    [result] = accept_declared(
-        node=node,
-        device=device,
-        windows=[window],
-        batch_uuid=run_uuid,
-        origin=origin[:200],
-        now=now,
-    )
-    return result[0], _store_range(run, row)
 
 
 def device_key(node: Node, run_uuid: UUID) -> str:
@@ -111,55 +156,30 @@ def device_key(node: Node, run_uuid: UUID) -> str:
     return f"declared:{node.uuid}/{hashlib.sha256(run_uuid.bytes).hexdigest()[:16]}"
 
 
-def node_of_use(lab: Lab, row: DeclaredRow, now: int, control: Control = Control.OWN) -> Node:
-    """Return the node of declared use at the site of its grid, PUE and control of the
-    electricity. Missing ones are created.
-    """
-    site = _site(lab, row, now, control)
-    uuid = uuid5(NAMESPACE_URL, f"labcarbon:declared-node:{lab.pk}:{site.pk}")
-    existing = Node.objects.filter(lab=lab, uuid=uuid).first()
-    return existing or register_node(
-        lab=lab, uuid=uuid, hostname=site.name, facts={}, site=site, now=now
-    )
-
-
-def _store_range(run: Run, row: DeclaredRow) -> bool:
-    """Store the range of a row; return whether it changed."""
+def _range_values(row: DeclaredRow) -> dict[str, int | None]:
     energy, factor = row.energy_range, row.factor_range or (None, None)
-    values = {
+    return {
         "energy_low_ppm": energy[0],
         "energy_high_ppm": energy[1],
         "factor_low_ppm": factor[0],
         "factor_high_ppm": factor[1],
     }
+
+
+def _store_new_ranges(lab: Lab, uses: Sequence[NewUse]) -> None:
+    uuids = [use.uuid for use in uses]
+    ids = dict(Run.objects.filter(lab=lab, uuid__in=uuids).values_list("uuid", "pk"))
+    DeclaredRange.objects.bulk_create(
+        [DeclaredRange(run_id=ids[use.uuid], **_range_values(use.row)) for use in uses],
+        batch_size=500,
+    )
+
+
+def _store_range(run: Run, row: DeclaredRow) -> bool:
+    """Store the range of a row; return whether it changed."""
+    values = _range_values(row)
     stored = DeclaredRange.objects.filter(run=run).values(*values).first()
     if stored == values:
         return False
     DeclaredRange.objects.update_or_create(run=run, defaults=values)
     return stored is not None
-
-
-def _site(lab: Lab, row: DeclaredRow, now: int, control: Control) -> Site:
-    zone = resolve_zone(row.zone)
-    suffix = "" if control == Control.OWN else f", {Control(control).label.lower()}"
-    # Earlier versions named the site as the zone was written: their rows must be found again.
-    for where in dict.fromkeys((row.zone, zone) if zone else (f"{row.ug_per_kwh} µg/kWh",)):
-        name = f"Declared, {where}, PUE {row.pue_ppm / 1e6:g}{suffix}"
-        existing = Site.objects.filter(lab=lab, name=name).first()
-        if existing is not None:
-            return existing
-    if row.ug_per_kwh is not None:
-        zone = f"declared:{lab.pk}:{row.ug_per_kwh}"
-        declare_factor(
-            lab=lab,
-            zone=zone,
-            name=f"stated as {row.ug_per_kwh / 1e6:g} g/kWh",
-            ug_per_kwh=row.ug_per_kwh,
-            source="stated with the declared activity",
-            now=now,
-        )
-    site = create_site(lab=lab, name=name, kind=SiteKind.DECLARED, zone=zone, pue_ppm=row.pue_ppm)
-    if control != Control.OWN:
-        Site.objects.filter(pk=site.pk).update(control=control)
-        site.control = control
-    return site

@@ -18,12 +18,12 @@ from apps.assets.choices import RUNNING, EndOfLife, ImportState
 from apps.assets.models import RegisterImport
 from apps.assets.services.csv_import import assign_columns, confirm, import_of, upload
 from apps.assets.services.file_columns import Answers
-from apps.assets.spreadsheets.csv_reader import MAX_BYTES
 from apps.assets.spreadsheets.headings import FIELDS
-from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
+from apps.core.spreadsheets.sources import MAX_BYTES
 
 PARAMETERS = (
     "file_name", "currency", "bought_on", "date_order", "decimal", "encoding", "sheet", "confirm",

@@ -31,8 +31,7 @@ from apps.assets.services.file_columns import (
 from apps.assets.services.register import write_drafts
 from apps.assets.services.register_changes import apply_updates
 from apps.assets.services.validation import Draft
-from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.csv_reader import read_lines, read_source, separator_of
+from apps.assets.spreadsheets.csv_reader import read_lines, separator_of
 from apps.assets.spreadsheets.line_parents import Key, generations, key_of, settled
 from apps.assets.spreadsheets.preview import (
     CHANGED,
@@ -47,6 +46,8 @@ from apps.catalog.choices import FigureMethod
 from apps.core.clock import utc
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound
 from apps.core.jobs import enqueue
+from apps.core.spreadsheets.days import day_of
+from apps.core.spreadsheets.sources import base_name, read_source
 
 SYNCHRONOUS_LINES = 500  # longer files are read and registered by a job
 TASK = "assets.import_write"  # the job of an import or its undo
@@ -83,7 +84,7 @@ def checked_options(options: Options) -> Options:
     """Return normalised options. Raises InvalidInput with the field."""
     bought_on = options.bought_on.strip()
     if bought_on:
-        cells.day_of(bought_on, "bought_on")
+        day_of(bought_on, "bought_on")
     answers = checked_answers(
         Answers(None, options.date_order, options.decimal, options.currency), ()
     )
@@ -113,7 +114,7 @@ def upload(
     expired.exclude(state__in=RUNNING + REGISTERED).delete()
     row = RegisterImport.objects.create(
         lab=lab,
-        file_name=cells.file_name(file_name),
+        file_name=base_name(file_name),
         content=source.text,
         options=asdict(questions.options),
         lines=lines,

@@ -15,10 +15,11 @@ from apps.assets.models import ColumnMapping, RegisterImport
 from apps.assets.spreadsheets.cells import currency_in
 from apps.assets.spreadsheets.csv_reader import MAX_ROWS, column_cells, read_lines
 from apps.assets.spreadsheets.formats import Header
-from apps.assets.spreadsheets.headings import FIELDS, Column
-from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS, Notation, notation_of
+from apps.assets.spreadsheets.headings import FIELDS
 from apps.assets.spreadsheets.rows import Options
 from apps.core.errors import Conflict, InvalidInput
+from apps.core.spreadsheets.columns import Column
+from apps.core.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS, Notation, notation_of
 from apps.fleet.choices import CURRENCIES
 
 EXAMPLES = 3  # cells shown of each column

@@ -5,17 +5,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
-from apps.assets.spreadsheets.notation import DAY_FIRST, MONTH_FIRST, is_year_first
 from apps.core.csv_cells import is_guarded, unguard
 from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.days import DAY_HINT, day_of
 from apps.core.units import HOURS_PER_YEAR, UG_PER_KG, US_PER_HOUR
 
 MILLION = 1_000_000
-_DAY = "Write 2026-11-01, or 2026-11-01T08:00Z."
-_ORDER = "Choose the order of day and month, or write 2026-11-01."
-_TIME = re.compile(r"(T00:00(:00)?| \d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\Z")
-_NUMERIC = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})\Z")
-_CENTURY = 70  # two digits from 70 on are of the 20th century
 
 
 def unescaped(text: str) -> str:
@@ -24,35 +19,6 @@ def unescaped(text: str) -> str:
     """
     original = unguard(text)
     return original if is_guarded(text) else original.strip()
-
-
-def day_of(text: str, field: str, order: str = "") -> date:
-    """Return a calendar day: 2026-11-01, with or without a time, or 1.11.2026.
-
-    ``order``: that of 01/11/2026 in this file (dmy, mdy). Without it such a day is refused unless
-    one of its numbers cannot be a month.
-    """
-    bare = _TIME.sub("", text)
-    numeric = _NUMERIC.match(bare)
-    try:
-        return _numeric_day(numeric, text, field, order) if numeric else date.fromisoformat(bare)
-    except ValueError as error:
-        raise InvalidInput(f"{text[:30]!r} is not a day.", field=field, hint=_DAY) from error
-
-
-def _numeric_day(parts: re.Match[str], text: str, field: str, order: str) -> date:
-    first, second, year = int(parts[1]), int(parts[3]), int(parts[4])
-    if len(parts[4]) == 2:
-        year += 1900 if year >= _CENTURY else 2000
-    if not order and is_year_first(parts):
-        raise InvalidInput(f"{text[:30]!r} can be read two ways.", field=field, hint=_ORDER)
-    if parts[2] == "." or second == first or (first > 12 >= second and order != MONTH_FIRST):
-        return date(year, second, first)
-    if second > 12 >= first and order != DAY_FIRST:
-        return date(year, first, second)
-    if not order:
-        raise InvalidInput(f"{text[:30]!r} can be read two ways.", field=field, hint=_ORDER)
-    return date(year, second, first) if order == DAY_FIRST else date(year, first, second)
 
 
 def moment_us(text: str, field: str, zone: ZoneInfo, order: str = "") -> int:
@@ -68,12 +34,12 @@ def moment_us(text: str, field: str, zone: ZoneInfo, order: str = "") -> int:
         begin = datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
         return _checked(-(-int(begin.timestamp()) // 3600), text, field)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"{text[:30]!r} is not a day.", field=field, hint=_DAY) from error
+        raise InvalidInput(f"{text[:30]!r} is not a day.", field=field, hint=DAY_HINT) from error
 
 
 def _checked(hour: int, text: str, field: str) -> int:
     if hour < 0:
-        raise InvalidInput(f"{text[:30]!r} is before 1970.", field=field, hint=_DAY)
+        raise InvalidInput(f"{text[:30]!r} is before 1970.", field=field, hint=DAY_HINT)
     return hour * US_PER_HOUR
 
 
@@ -280,11 +246,3 @@ def quantity_of(text: str) -> int:
     if is_unclear or not re.fullmatch(r"[0-9]{1,6}", bare) or int(bare) > MOST_ITEMS:
         raise InvalidInput(f"{text[:30]!r} is not a quantity.", field="quantity", hint=hint)
     return int(bare)
-
-
-def file_name(text: str) -> str:
-    """Return the last part of a file name, as stored and displayed."""
-    return (
-        re.split(r"[/\\]", re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "", text))[-1][:200]
-        or "file.csv"
-    )

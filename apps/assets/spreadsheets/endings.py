@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from apps.assets.choices import EndOfLife, EventKind
-from apps.assets.spreadsheets.headings import plain
 from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.columns import plain
 
 
 @dataclass(frozen=True)

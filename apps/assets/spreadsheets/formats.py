@@ -13,8 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from apps.assets.spreadsheets.headings import Column, columns_of, guess, guesses, plain
+from apps.assets.spreadsheets.headings import guess, guesses
 from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.columns import Column, columns_of, plain
 from apps.fleet.choices import CURRENCIES
 
 OWN = (

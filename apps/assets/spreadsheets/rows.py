@@ -15,6 +15,7 @@ from apps.assets.spreadsheets.life_cells import LifeCells, Remark
 from apps.assets.spreadsheets.role_words import DISK, category_of, role_of
 from apps.catalog.choices import HardwareKind
 from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.days import day_of
 from apps.fleet.models import Site
 
 UNKNOWN = "unknown"
@@ -239,7 +240,7 @@ class Drafter:
 
     def _warranty(self, row: dict[str, str], bought_us: int) -> date | None:
         if "warranty_until" in row:
-            return cells.day_of(row["warranty_until"], "warranty_until", self._options.date_order)
+            return day_of(row["warranty_until"], "warranty_until", self._options.date_order)
         if "warranty_months" not in row or cells.no_months(row["warranty_months"]):
             return None
         begin = datetime.fromtimestamp(bought_us // 1_000_000, tz=UTC).astimezone(self._zone).date()

@@ -172,6 +172,23 @@ def _missing(lab: Lab, what: RollupKind, now: int) -> list[tuple[int, int]]:
     return [span for span in reversed(spans) if span not in existing]
 
 
+def count_days(
+    lab: Lab, what: RollupKind, from_hour: int, to_hour: int, now: int
+) -> tuple[int, int]:
+    """Return how many completed days that overlap ``[from_hour, to_hour)`` are summed, and how
+    many there are.
+    """
+    span = [(from_hour, to_hour)]
+    rolled = RolledDay.objects.filter(_overlapping(span), lab=lab, what=what)
+    stale = _overlapping(
+        list(StaleSpan.objects.filter(lab=lab, what=what).values_list("from_hour", "to_hour"))
+    )
+    stale |= ~Q(basis=lab.basis, time_zone=lab.time_zone)
+    number = rolled.count()
+    missing = sum(start < to_hour and end > from_hour for start, end in _missing(lab, what, now))
+    return number - rolled.filter(stale).count(), number + missing
+
+
 def _first_hour(lab: Lab, what: RollupKind) -> int | None:
     if what == RollupKind.HARDWARE:
         return EmbodiedCharge.objects.filter(lab=lab).aggregate(first=Min("from_hour"))["first"]  # type: ignore[no-any-return]

@@ -31,6 +31,7 @@ from apps.carbon.figures.scopes import (
 from apps.dashboard.figures import Quantity, carbon_quantity, entered_quantity, quantity
 from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.periods import Period, lab_query
+from apps.dashboard.statements.closed_figures import ClosedFigures, closed_figures
 from apps.fleet.models import Site
 
 LEDGERS = {
@@ -97,6 +98,7 @@ class ScopesPage:
     energy_unit: Unit
     unit: Unit
     sites: list[Site]
+    closed: ClosedFigures | None
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ def scopes_page(
         energy_unit=units.energy,
         unit=units.emission,
         sites=list(Site.objects.filter(lab=lab).order_by("name", "pk")),
+        closed=closed_figures(lab, period, whole.use),
     )
 
 

@@ -132,6 +132,8 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         (
             Section("Scopes", "scopes", "chart-pie"),
             Section("Market-based", "market", "scale"),
+            Section("Statements", "statements", "document-check"),
+            Section("Budgets", "budgets", "banknotes"),
             Section("Emission factors", "factors", "bolt"),
         ),
     ),

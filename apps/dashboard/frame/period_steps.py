@@ -6,15 +6,13 @@ neighbour, whatever its length; other periods step by their own length.
 
 from datetime import date, timedelta
 
-from apps.core.intervals import midnight_hour
+from apps.core.intervals import midnight_hour, next_unit, unit_start
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.periods import (
     PRESET_OF_UNIT,
     Period,
     local,
-    next_unit,
     preset_period,
-    unit_start,
 )
 
 PREVIOUS, YEAR_EARLIER, NO_COMPARISON = "previous", "year", "none"

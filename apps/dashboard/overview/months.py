@@ -13,11 +13,11 @@ from apps.carbon.figures.combined import CombinedFigure
 from apps.carbon.figures.embodied import Embodied, embodied_in
 from apps.carbon.figures.energy import Figure, figures_of_lab
 from apps.carbon.figures.figure_query import ALLOCATION, TOGETHER, FigureQuery
-from apps.core.intervals import midnight_hour
+from apps.core.intervals import midnight_hour, next_unit, unit_start
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.figures import Quantity, carbon_quantity, percent_quantity, quantity, total
 from apps.dashboard.formatting import Unit, unit_for
-from apps.dashboard.periods import Period, next_unit, unit_start
+from apps.dashboard.periods import Period
 
 NUMBER = 12
 

@@ -49,6 +49,7 @@ from apps.dashboard.overview.use_and_hardware import (
     hardware_of,
 )
 from apps.dashboard.periods import Period, day_text, lab_query
+from apps.dashboard.statements.closed_figures import ClosedFigures, closed_figures
 from apps.fleet.selectors import node_statuses
 
 
@@ -134,6 +135,7 @@ class OverviewPage:
     has_unknown_time: bool
     hardware: Hardware | None
     hardware_chart: Chart | None
+    closed: ClosedFigures | None
 
     @property
     def start_problems(self) -> list[Alert]:
@@ -191,6 +193,7 @@ def overview_page(
         has_unknown_time=any(share is not None and share > 0.005 for share in unknown),
         hardware=hardware,
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
+        closed=closed_figures(lab, period, whole),
     )
 
 

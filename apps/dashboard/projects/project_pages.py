@@ -46,6 +46,7 @@ from apps.dashboard.overview.use_and_hardware import (
     hardware_of,
 )
 from apps.dashboard.periods import Period, lab_query
+from apps.dashboard.statements.closed_figures import ClosedFigures, closed_figures
 from apps.runs.models import Run
 
 MAX_RUNS = 50
@@ -163,6 +164,7 @@ class ProjectPage:
     kinds: list[tuple[str, Quantity]]
     kinds_total: Quantity | None
     citation: str
+    closed: ClosedFigures | None
 
 
 def project_use(
@@ -242,6 +244,7 @@ def project_page(
                 for text in _known_text(hardware.headline.hardware if hardware else None)
             ),
         ),
+        closed=closed_figures(lab, period, whole, f"project:{project.slug}"),
     )
 
 

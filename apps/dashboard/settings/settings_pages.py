@@ -12,7 +12,8 @@ from apps.accounts.models import AuditEntry, Lab, Token
 from apps.accounts.selectors import tokens_of
 from apps.activity.choices import Act as ActivityAct
 from apps.artifacts.choices import AuditAction as ArtifactAct
-from apps.carbon.choices import ProviderAct
+from apps.budgets.choices import BudgetAct
+from apps.carbon.choices import OwnFactorAct, ProviderAct
 from apps.carbon.market.choices import InstrumentAct
 from apps.core.clock import utc
 from apps.core.units import PPM, US_PER_HOUR
@@ -37,8 +38,10 @@ _LABELS = {
         RunAct,
         AssetSourceAct,
         ProviderAct,
+        OwnFactorAct,
         ActivityAct,
         StatementAct,
+        BudgetAct,
         InstrumentAct,
         TrackerAct,
     )

@@ -1,6 +1,6 @@
 """Accept batches of collectors, and windows declared by persons or imports."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db import transaction
@@ -88,9 +88,18 @@ def _may_declare(
 
 @transaction.atomic
 def accept_declared(
-    *, node: Node, device: Device, windows: list[WindowIn], batch_uuid: UUID, origin: str, now: int
+    *,
+    node: Node,
+    devices: Sequence[Device],
+    windows: list[WindowIn],
+    batch_uuid: UUID,
+    origin: str,
+    now: int,
 ) -> list[Result]:
-    """Store windows declared for a node without a collector, by the rules of ``accept_batch``."""
+    """Store windows declared for a node without a collector, by the rules of ``accept_batch``.
+
+    ``devices``: those of the windows.
+    """
     results: list[Result] = []
     allowed: list[WindowIn | None] = []
     for window in windows:
@@ -99,7 +108,7 @@ def accept_declared(
         results.append(["rejected", reason] if reason else ["retry"])
     _store(
         node,
-        {device.key: device},
+        {device.key: device for device in devices},
         allowed,
         results,
         None,

@@ -2,15 +2,18 @@
 statements a request.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, Project
+from apps.core.erasure.names import erased_names
 from apps.core.jobs import enqueue
+from apps.fleet.models import Node
 from apps.runs.bulk_parsing import PastRun
-from apps.runs.choices import RunState, Source
+from apps.runs.choices import AttributionSource, RunState, Source
 from apps.runs.models import Run
 from apps.runs.scheduler_jobs import (
     IMPORTED,
@@ -118,3 +121,43 @@ def _apply_row(
     if entry.before is None:
         return ["created"] if before[0] == "" else ["changed"]
     return ["unchanged"] if before == _content(run) else ["changed"]
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """A finished run that a person declares."""
+
+    uuid: UUID
+    name: str
+    node: Node
+    project: Project | None
+    started_us: int
+    ended_us: int
+
+
+def create_declared_runs(*, lab: Lab, uses: Sequence[PastUse]) -> None:
+    """Create finished runs of declared use, in the caller's transaction. Their UUIDs are new.
+
+    The caller enqueues the attribution.
+    """
+    names = erased_names(lab.pk) if lab.has_erased_names else None
+    Run.objects.bulk_create(
+        [
+            Run(
+                lab=lab,
+                uuid=use.uuid,
+                name=names.replace(use.name) if names else use.name,
+                node=use.node,
+                host=use.node.hostname,
+                project=use.project,
+                requested_project=use.project.slug if use.project else "",
+                charged_project=use.project,
+                attributed_by=AttributionSource.EXPLICIT if use.project else "",
+                state=RunState.FINISHED,
+                started_us=use.started_us,
+                ended_us=use.ended_us,
+            )
+            for use in uses
+        ],
+        batch_size=500,
+    )

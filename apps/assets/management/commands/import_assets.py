@@ -9,12 +9,13 @@ from apps.accounts.management.lab_option import selected_lab
 from apps.assets.choices import ImportState
 from apps.assets.models import RegisterImport
 from apps.assets.services import csv_import
-from apps.assets.spreadsheets.csv_reader import MAX_BYTES
-from apps.assets.spreadsheets.headings import FIELDS, plain
-from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
+from apps.assets.spreadsheets.headings import FIELDS
 from apps.assets.spreadsheets.rows import Options
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
+from apps.core.spreadsheets.columns import plain
+from apps.core.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
+from apps.core.spreadsheets.sources import MAX_BYTES
 
 
 def _parse_columns(texts: list[str]) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from apps.carbon.factor_files import AnnualFactor, BadRows, Difference, LoadedFactor
+from apps.carbon.factor_files import BadRows, Difference, FileFactor, LoadedFactor
 from apps.carbon.factors import difference_to_loaded
 from apps.carbon.services import read_factors, shipped_files, write_difference
 from apps.core.clock import now_us
@@ -58,7 +58,7 @@ def _lines(difference: Difference) -> list[str]:
     ]
 
 
-def _change(old: LoadedFactor, new: AnnualFactor) -> str:
+def _change(old: LoadedFactor, new: FileFactor) -> str:
     """Return old and new value, the other changed fields, and the edition."""
     before = old.factor
     if before.ug_per_kwh != new.ug_per_kwh:
@@ -80,8 +80,8 @@ def _change(old: LoadedFactor, new: AnnualFactor) -> str:
     return f"{_name(new)}: {', '.join(parts)}"
 
 
-def _name(factor: AnnualFactor) -> str:
-    return f"{factor.zone} {factor.year} {factor.basis}, {factor.resolution}"
+def _name(factor: FileFactor) -> str:
+    return f"{factor.zone} {factor.period} {factor.basis}, {factor.resolution}"
 
 
 def _grams(ug_per_kwh: int) -> str:

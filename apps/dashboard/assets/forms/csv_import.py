@@ -17,25 +17,23 @@ from apps.assets.services.confirm_discovered import (
 from apps.assets.services.csv_import import assign_columns, confirm, upload
 from apps.assets.services.file_columns import Answers, Questions, questions_about
 from apps.assets.spreadsheets import cells
-from apps.assets.spreadsheets.csv_reader import MAX_BYTES, MAX_ROWS
+from apps.assets.spreadsheets.csv_reader import MAX_ROWS
 from apps.assets.spreadsheets.headings import FIELDS
-from apps.assets.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
 from apps.assets.spreadsheets.rows import Options
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import utc
 from apps.core.errors import LabCarbonError, TooLarge
+from apps.core.spreadsheets.days import day_of
+from apps.core.spreadsheets.notation import DATE_ORDERS, DECIMAL_SIGNS
+from apps.core.spreadsheets.sources import MAX_BYTES
 from apps.core.units import HOURS_PER_YEAR
 from apps.dashboard.assets.forms.fields import SELECT_ONE, ItemsField, LabRecordChoiceField
 from apps.dashboard.assets.new_asset_page import LabOptions
 from apps.dashboard.decorators import MANAGERS
 from apps.dashboard.forms import PageForm, TextField
+from apps.dashboard.import_encodings import ENCODING_NAMES
 
 NEW_ASSET = "new"
-ENCODING_NAMES = (
-    ("utf-8", "UTF-8"), ("utf-16", "UTF-16"), ("cp1252", "Windows, Western (1252)"),
-    ("cp1250", "Windows, Central European (1250)"), ("mac-roman", "Mac Roman"),
-    ("cp850", "DOS (850)"),
-)  # fmt: skip
 
 
 class ImportForm(PageForm):
@@ -206,7 +204,7 @@ class MappingForm(PageForm):
 
 def _date_choice(example: str, order: str) -> str:
     """Return the day that an example is in an order, in words."""
-    day = cells.day_of(example, "date_order", order)
+    day = day_of(example, "date_order", order)
     return f"{day.day} {day:%B %Y}"
 
 

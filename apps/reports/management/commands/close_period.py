@@ -9,32 +9,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from apps.accounts.management.lab_option import selected_lab
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
-from apps.core.units import ENERGY, plain_amount
-from apps.reports.checklist import (
-    COVERED,
-    OVER,
-    PRICED,
-    PROVISIONAL,
-    QUARANTINED,
-    SETTLED,
-    UNATTRIBUTED,
-    Check,
-    checklist,
-)
+from apps.reports.checklist import checklist
 from apps.reports.export_files import render_csv, render_json
 from apps.reports.figures import current_rows
 from apps.reports.selectors import export_rows
 from apps.reports.services import close_period, period_hours, restate_period
 
-_LABELS = {
-    OVER: "the period is over",
-    SETTLED: "energy is settled",
-    COVERED: "coverage",
-    QUARANTINED: "quarantined windows",
-    UNATTRIBUTED: "unattributed energy",
-    PROVISIONAL: "provisional factors",
-    PRICED: "energy without a factor",
-}
 _RENDERERS = {".json": render_json, ".csv": render_csv}
 
 
@@ -43,24 +23,6 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise CommandError(f"{text!r} is not a day. Write it like 2026-10-31.") from error
-
-
-def _describe(check: Check) -> str:
-    """Return a check with what is open, in words and units."""
-    text = _LABELS[check.kind]
-    if check.is_done:
-        return text
-    if check.kind == COVERED:
-        known = "unknown" if check.value is None else f"{check.value / 10_000:.4g} %"
-        return f"{text}: {known} of the device time has data"
-    if check.kind in (OVER, SETTLED):
-        return f"{text}: {check.value} {'hours' if check.kind == OVER else 'hours or jobs'} remain"
-    energy = plain_amount(check.energy_mj, ENERGY)
-    return (
-        f"{text}: {check.value} windows, {energy}"
-        if check.kind == QUARANTINED
-        else (f"{text}: {energy}")
-    )
 
 
 class Command(BaseCommand):
@@ -97,7 +59,8 @@ class Command(BaseCommand):
             rows = current_rows(lab, from_hour, to_hour, now)
             for check in checklist(lab, from_hour, to_hour, rows, now):
                 state = "done" if check.is_done else "blocks" if check.blocks else "open"
-                self.stdout.write(f"{state:<7}{_describe(check)}")
+                text = ": ".join(filter(None, (check.label, check.open_part)))
+                self.stdout.write(f"{state:<7}{text}")
             self.stdout.write("Nothing was stored. Close the period with --confirm.")
             return
         closed = close_period(lab=lab, first_day=days[0], last_day=days[1], by=None, now=now)

@@ -321,7 +321,7 @@ def _store(
         )
         [answer] = accept_declared(
             node=source.node,
-            device=device,
+            devices=[device],
             windows=[window],
             batch_uuid=uuid5(NAMESPACE_URL, f"labcarbon:codecarbon:{interval.pk}"),
             origin=f"CodeCarbon, run {tracked_run.uuid}, {post.get_channel_display().lower()}"[

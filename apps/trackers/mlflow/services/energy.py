@@ -92,7 +92,7 @@ def _write(
     free = _free(device, pieces)
     answers = accept_declared(
         node=device.node,
-        device=device,
+        devices=[device],
         windows=[_window(tracked_run, device, piece) for piece in free],
         batch_uuid=uuid5(NAMESPACE_URL, f"labcarbon:mlflow:{series.pk}:{pieces[0].start_us}"),
         origin=f"MLflow, run {tracked_run.mlflow_id}, {series.name}"[:200],

@@ -48,7 +48,7 @@ def _refused(message: str, hint: str = _HINT) -> InvalidInput:
     return InvalidInput(message, field="file", hint=hint)
 
 
-def read_sheet(content: bytes, name: str = "") -> Sheet:
+def read_sheet(content: bytes, name: str = "", max_rows: int = MAX_SHEET_ROWS) -> Sheet:
     """Return the sheet ``name``, or the first visible one with cells. Raises InvalidInput,
     TooLarge.
     """
@@ -61,7 +61,7 @@ def read_sheet(content: bytes, name: str = "") -> Sheet:
             visible = [
                 sheet.title for sheet in formulas.worksheets if sheet.sheet_state == "visible"
             ]
-            return _sheet(formulas, values, visible, name)
+            return _sheet(formulas, values, visible, name, max_rows)
     except DefusedXmlException as error:
         raise _refused("The workbook contains XML entities.") from error
     except (
@@ -96,30 +96,30 @@ def _check_parts(content: bytes) -> None:
         )
 
 
-def _sheet(formulas: Any, values: Any, visible: list[str], name: str) -> Sheet:
+def _sheet(formulas: Any, values: Any, visible: list[str], name: str, max_rows: int) -> Sheet:
     if not visible:
         raise _refused("The workbook has no visible sheet.")
     if name and name not in visible:
         hint = f"Its sheets: {', '.join(visible[:20])}."
         raise InvalidInput(f"There is no sheet {name[:40]!r}.", field="sheet", hint=hint)
     for title in [name] if name else visible:
-        text = _text(formulas[title], values[title])
+        text = _text(formulas[title], values[title], max_rows)
         if text.strip("\r\n,") or title == name:
             others = tuple(other for other in visible if other != title)
             return Sheet(title, text, others)
     return Sheet(visible[0], "", tuple(visible[1:]))
 
 
-def _text(formulas: Any, values: Any) -> str:
+def _text(formulas: Any, values: Any, max_rows: int) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     blank = 0
     for number, (formula_row, row) in enumerate(
         zip(_rows(formulas), _rows(values), strict=False), start=1
     ):
-        if number > MAX_SHEET_ROWS:
+        if number > max_rows:
             raise TooLarge(
-                f"The sheet has more than {MAX_SHEET_ROWS} rows.", field="file", hint="Split it."
+                f"The sheet has more than {max_rows} rows.", field="file", hint="Split it."
             )
         if row.count(None) == len(row) and formula_row.count(None) == len(formula_row):
             blank += 1

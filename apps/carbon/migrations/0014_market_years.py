@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0005_lab_is_currency_chosen"),
-        ("carbon", "0012_instruments"),
+        ("carbon", "0013_own_factors"),
     ]
 
     operations = [

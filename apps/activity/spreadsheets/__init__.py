@@ -1,0 +1,1 @@
+"""Activities in spreadsheet files."""

@@ -1,0 +1,1 @@
+"""A lab's own emission factors: files with them, their import and their withdrawal."""
