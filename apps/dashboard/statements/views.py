@@ -39,7 +39,7 @@ def close(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     if form.is_bound and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("statement", args=[form.statement.pk]))
-    days = PeriodForm(visitor, request.POST if form.is_bound else request.GET)
+    days = PeriodForm(visitor, form.data if form.is_bound else request.GET)
     content = None
     if days.is_valid():
         data = days.cleaned_data
