@@ -2,6 +2,8 @@
 
 from apps.accounts.models import Lab
 from apps.carbon.hourly_factors import record_hours
+from apps.carbon.market.market_years import compute_years
+from apps.carbon.market.services import MATCH
 from apps.carbon.providers.fetch import fetch_provider
 from apps.carbon.providers.forecasts import fetch_forecast
 from apps.carbon.providers.models import GridProvider
@@ -18,6 +20,17 @@ FETCH_AGAIN = "carbon.fetch_provider_again"
 def apply_factors_job(key: str) -> None:
     """Derive the applied factors of lab ``key``."""
     apply_factors(lab=Lab.objects.get(pk=int(key)))
+    enqueue(kind=MATCH, key=key)
+
+
+@job(MATCH)
+def match_job(key: str) -> None:
+    """Compute the missing and stale market-based totals of lab ``key``.
+
+    A job of its own continues after the time limit.
+    """
+    if not compute_years(lab=Lab.objects.get(pk=int(key)), now=now_us()):
+        enqueue(kind=MATCH, key=key)
 
 
 @job(writer.ROLL_UP)
@@ -29,6 +42,7 @@ def roll_up_job(key: str) -> None:
     lab, now = Lab.objects.get(pk=int(key)), now_us()
     if writer.roll_up(lab=lab, now=now):
         writer.ask_for_next_hour(lab=lab, now=now)
+        enqueue(kind=MATCH, key=key)
     else:
         enqueue(kind=writer.ROLL_UP, key=key)
 

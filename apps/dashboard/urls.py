@@ -15,6 +15,7 @@ urlpatterns = [
     path("", include("apps.dashboard.budgets.urls")),
     path("", include("apps.dashboard.factors.urls")),
     path("", include("apps.dashboard.greener_hours.urls")),
+    path("", include("apps.dashboard.market.urls")),
     path("", include("apps.dashboard.statements.urls")),
     path("", include("apps.dashboard.artifacts.urls")),
     path("", include("apps.dashboard.nodes.urls")),

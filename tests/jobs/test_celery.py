@@ -133,7 +133,7 @@ def test_the_task_wakes_the_worker_and_losing_redis_changes_no_figure(
         "-c", PREPARE.replace("70,", "30,").replace("small_lab()", "small_lab(name='Second')")
     )
     assert installation.ledger_mj() == 210
-    assert "3 jobs done" in installation.python("manage.py", "worker", "--once")
+    assert "4 jobs done" in installation.python("manage.py", "worker", "--once")
     assert "0 jobs done" in installation.python("manage.py", "worker", "--once")
     assert installation.ledger_mj() == 300
     # It comes back empty; the same message twice does the work no second time.

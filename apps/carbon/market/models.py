@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, User
-from apps.carbon.market.choices import Granularity, InstrumentKind
+from apps.carbon.market.choices import Granularity, InstrumentKind, RuleEdition
 
 
 class Instrument(models.Model):
@@ -119,3 +119,29 @@ class InstrumentEvidence(models.Model):
 
     def __str__(self) -> str:
         return self.file_name
+
+
+class MarketYear(models.Model):
+    """Market-based totals of a lab in a calendar year under a rule edition. Derived.
+
+    - ``until_hour``: end of the hours in it; for the current year the first hour of a day.
+    - ``fingerprint``: of the inputs. The totals are stale if the inputs have another one.
+    - ``result``: lines and rates, in the form of :mod:`apps.carbon.market.stored_result`.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, db_index=False, related_name="+")
+    year = models.IntegerField()
+    edition = models.CharField(max_length=20, choices=RuleEdition)
+    from_hour = models.BigIntegerField()
+    until_hour = models.BigIntegerField()
+    fingerprint = models.CharField(max_length=64)
+    result = models.JSONField()
+    computed_us = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["lab", "year", "edition"], name="market_year_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.lab_id}: {self.year}, {self.edition}"

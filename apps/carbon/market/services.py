@@ -20,9 +20,11 @@ from apps.carbon.market.validation import (
     check_reason,
 )
 from apps.core.errors import Conflict, InvalidInput, NotFound
+from apps.core.jobs import enqueue
 from apps.core.units import US_PER_S
 from apps.fleet.zones import zone_chain
 
+MATCH = "carbon.match"
 _BATCH = 500
 
 
@@ -54,6 +56,7 @@ def add_instrument(*, lab: Lab, values: InstrumentInput, by: User | None, now: i
     )
     digest = _store(instrument, checked.document) if checked.document else ""
     _record(instrument, InstrumentAct.ADDED, by, now, evidence_sha256=digest)
+    enqueue(kind=MATCH, key=str(lab.pk))
     return instrument
 
 
@@ -75,6 +78,7 @@ def withdraw_instrument(
     if not changed:
         raise Conflict("This instrument is already withdrawn.", hint="Reload the page.")
     _record(instrument, InstrumentAct.WITHDRAWN, by, now, reason=text)
+    enqueue(kind=MATCH, key=str(lab.pk))
 
 
 def _check_certificates(lab: Lab, certificates: Sequence[IdRange]) -> None:

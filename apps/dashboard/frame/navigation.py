@@ -131,6 +131,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         "Reports",
         (
             Section("Scopes", "scopes", "chart-pie"),
+            Section("Market-based", "market", "scale"),
             Section("Statements", "statements", "document-check"),
             Section("Budgets", "budgets", "banknotes"),
             Section("Emission factors", "factors", "bolt"),

@@ -34,6 +34,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "methodology",
             "change",
             "scopes",
+            "market-based",
             "budgets",
             "statements",
             "factors",

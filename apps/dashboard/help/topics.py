@@ -12,6 +12,7 @@ TOPICS = {
     "change": "change",
     "explain": "methodology",
     "scopes": "scopes",
+    "market": "market-based",
     "statements": "statements",
     "statement": "statements#pages",
     "statement-close": "statements#checklist",
