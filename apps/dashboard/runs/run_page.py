@@ -36,7 +36,7 @@ from apps.dashboard.overview.energy_use import (
 from apps.dashboard.periods import Period
 from apps.dashboard.runs.run_facts import RunFacts, run_facts
 from apps.dashboard.runs.run_rows import run_hours, took
-from apps.dashboard.runs.serving import ServedRow, serving_rows
+from apps.dashboard.runs.service_rows import ServedRow, serving_rows
 from apps.dashboard.runs.timeline import RunDevice, run_device, timeline
 from apps.energy.selectors import utilization_of_run
 from apps.ingest.archive_files import ArchiveProblem

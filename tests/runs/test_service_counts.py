@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.runs.served import CountState, amount_per, served
+from apps.runs.service_counts import CountState, amount_per, served
 
 
 @given(st.integers(0, 10**18), st.integers(1, 10**12), st.sampled_from([1_000, 1_000_000]))

@@ -9,7 +9,7 @@ from apps.dashboard.formatting import grouped
 from apps.runs.choices import Intent
 from apps.runs.models import Metric, Run
 from apps.runs.selectors import fallen_metrics
-from apps.runs.served import PER, REQUESTS, TOKENS, CountState, amount_per, served
+from apps.runs.service_counts import PER, REQUESTS, TOKENS, CountState, amount_per, served
 
 _PROBLEMS = {
     CountState.NONE_YET: "none yet",
