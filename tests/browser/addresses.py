@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 # The help has its own test: its figures are examples. Below /install/ are a script and files.
 _LEFT_OUT = re.compile(
-    r"^/(api|static|accounts|help|install)/|\.(csv|md)(\?|$)|/export/|^/(setup|signin|livez|readyz)"
+    r"^/(api|static|accounts|help|install)/|\.(csv|json|md)(\?|$)|/export/|^/(setup|signin|livez|readyz)"
 )
 _ZONE = re.compile(r"(?<=^/factors/)[A-Z][^/]*(?=/)")
 _UUID = re.compile(r"(?<=/)[0-9a-f]{8}-[0-9a-f-]{27}(?=/)")

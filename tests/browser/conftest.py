@@ -45,6 +45,7 @@ class Served:
     elsewhere: int
     asset: int
     artifact: str
+    statement: int
     long_run: str
     long_runs: list[str]
     long_finding: int

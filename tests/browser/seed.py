@@ -10,8 +10,8 @@ import django
 def main() -> None:
     """Create the lab.
 
-    Print {session, run, other, node, site, elsewhere, asset, artifact, long_run, long_runs,
-    long_finding} as JSON.
+    Print {session, run, other, node, site, elsewhere, asset, artifact, statement, long_run,
+    long_runs, long_finding} as JSON.
     """
     django.setup()
     from django.contrib.sessions.backends.db import SessionStore
@@ -110,6 +110,7 @@ def main() -> None:
     session.create()
     _server(small, runs[0], now)
     model = _artifacts(small, runs, now)
+    statement = _statement(small, now)
     long_texts = add_long_texts(small, begin)
     register_rows = {
         "session": session.session_key,
@@ -120,6 +121,7 @@ def main() -> None:
         "elsewhere": nowhere.pk,
         "asset": asset,
         "artifact": model,
+        "statement": statement,
         **long_texts,
     }
     print(json.dumps(register_rows))
@@ -269,6 +271,19 @@ def _artifacts(small: Any, runs: list[uuid.UUID], now: int) -> str:
         now=now,
     )
     return made.digest
+
+
+def _statement(small: Any, now: int) -> int:
+    """Close the day before yesterday; return its statement. It has hardware and no energy."""
+    from datetime import UTC, datetime, timedelta
+
+    from apps.core.jobs import run_until_idle
+    from apps.reports.services import close_period
+
+    run_until_idle(worker="seed")
+    day = datetime.fromtimestamp(now // 10**6, tz=UTC).date() - timedelta(days=2)
+    closed = close_period(lab=small.lab, first_day=day, last_day=day, by=small.owner, now=now)
+    return int(closed.statement.pk)
 
 
 def _assets(small: Any, begin: int) -> int:

@@ -113,3 +113,8 @@ def test_paper_holds_the_page_in_black_on_white(
     assert dark == []
     sheets = len(re.findall(rb"/Type /Page\b", page.pdf(format="A4")))
     assert 1 <= sheets <= 8, sheets
+
+
+def test_a_statement_is_one_sheet(visit: Callable[..., Visit], served: Served) -> None:
+    page = visit(viewport=_PAPER).go(f"/statements/{served.statement}/print/")
+    assert len(re.findall(rb"/Type /Page\b", page.pdf(format="A4"))) == 1

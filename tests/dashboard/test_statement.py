@@ -88,7 +88,7 @@ def test_the_printed_sheet_sums_small_projects(lab: SmallLab, owner: Client) -> 
     page = text_of(owner.get(address(statement, "print/")))
     found = cells(page, "charges-title")
     assert ("others", ENERGY) in found
-    assert len({subject for subject, _ in found}) == 21  # 19, the others and the lab
+    assert len({subject for subject, _ in found}) == 13  # 11, the others and the lab
     of_lab = found.pop((LAB, ENERGY))
     assert sum(value for (_, metric), value in found.items() if metric == ENERGY) == of_lab
     assert figures_on(page) == []  # nothing current

@@ -1,6 +1,6 @@
 """Content of a statement: frozen figures, and what the current ones differ by."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -13,7 +13,7 @@ from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY
 from apps.carbon.figures.scopes import PROFILE_NAMES, PROFILES, SCOPE_NAMES
 from apps.core.units import PPM
 from apps.dashboard.figures import Projected, Quantity, estimated, quantity, signed
-from apps.dashboard.formatting import factor_value, percent, pue, unit_for
+from apps.dashboard.formatting import Unit, factor_value, percent, pue, unit_for
 from apps.dashboard.periods import Period
 from apps.dashboard.statements.texts import subject_name, subject_names
 from apps.reports.conservation import ASSET, COVERAGE, EMISSION, ENERGY, FACILITY, WITHOUT_FACTOR
@@ -23,7 +23,7 @@ from apps.reports.rows import FACTOR, LAB, NONE, Lines, Row
 from apps.reports.selectors import frozen_rows, revisions
 
 COLUMNS = (ENERGY, EMISSION, ALLOCATION, INVENTORY)
-PRINTED_CHARGES = 20
+PRINTED_CHARGES, PRINTED_FACTORS = 12, 5
 
 
 @dataclass(frozen=True)
@@ -194,16 +194,8 @@ def statement_page(lab: Lab, statement: Statement, *, printed: bool = False) -> 
         if subject != LAB and not subject.startswith(ASSET)
     ]
     charges.sort(key=lambda each: [-(value or 0) for _, value, _ in each.cells])
-    if printed and len(charges) > PRINTED_CHARGES:
-        rest = charges[PRINTED_CHARGES - 1 :]
-        sums = {
-            metric: sum(each.cells[i][1] or 0 for each in rest) for i, metric in enumerate(COLUMNS)
-        }
-        cells = [
-            (metric, value, estimated(value, metric, units[metric]))
-            for metric, value in sums.items()
-        ]
-        charges[PRINTED_CHARGES - 1 :] = [FigureRow("others", f"{len(rest)} others", list(cells))]
+    if printed:
+        charges = _with_others(charges, units)
     return StatementPage(
         statement=statement,
         period=period_of(statement),
@@ -225,7 +217,7 @@ def statement_page(lab: Lab, statement: Statement, *, printed: bool = False) -> 
             )
             for profile in PROFILES
         ],
-        factors=list(_factor_rows(rows, lines)),
+        factors=_factor_rows(rows, lines, PRINTED_FACTORS if printed else None),
         closed_by=person_name(statement),
         previous_sha256=next(
             (each.sha256 for each in listed if each.revision == statement.revision - 1), ""
@@ -233,29 +225,62 @@ def statement_page(lab: Lab, statement: Statement, *, printed: bool = False) -> 
     )
 
 
-def _factor_rows(rows: list[Row], lines: Lines) -> Iterator[FactorRow]:
+def _with_others(charges: list[FigureRow], units: Mapping[str, Unit]) -> list[FigureRow]:
+    """Return the largest charges, and all others as one row."""
+    if len(charges) <= PRINTED_CHARGES:
+        return charges
+    rest = charges[PRINTED_CHARGES - 1 :]
+    cells: list[tuple[str, int | None, Projected | None]] = []
+    for i, metric in enumerate(COLUMNS):
+        value = sum(each.cells[i][1] or 0 for each in rest)
+        cells.append((metric, value, estimated(value, metric, units[metric])))
+    return [*charges[: PRINTED_CHARGES - 1], FigureRow("others", f"{len(rest)} others", cells)]
+
+
+def _factor_rows(rows: list[Row], lines: Lines, limit: int | None) -> list[FactorRow]:
+    """Return the parts of the lab by factor and PUE, those beyond ``limit`` as one row."""
     facts: dict[str, dict[str, str]] = {}
     for row in rows:
         if row.kind == FACTOR:
             facts.setdefault(row.subject, {})[row.metric] = row.value
-    emissions = lines.part_sums(EMISSION)
-    for (factor, pue_ppm), energy_mj in sorted(
-        lines.part_sums(ENERGY).items(), key=lambda item: (-item[1], item[0])
-    ):
-        of_factor: Mapping[str, str] = facts.get(factor, {})
-        emission_ug = emissions.get((factor, pue_ppm), 0)
-        ug_per_kwh = of_factor.get("ug_per_kwh")
-        yield FactorRow(
-            key=factor,
-            name="No factor" if factor == NONE else _factor_name(of_factor),
-            facts="" if factor == NONE else _source_text(of_factor),
-            value=""
-            if factor == NONE
-            else factor_value(None if ug_per_kwh is None else int(ug_per_kwh)),
-            pue="unknown" if pue_ppm == NONE else pue(int(pue_ppm)),
-            energy=estimated(energy_mj),
-            emission=estimated(emission_ug, EMISSION),
+    energies, emissions = (lines.part_sums(metric) for metric in (ENERGY, EMISSION))
+    keys = sorted(energies, key=lambda key: (-energies[key], key))
+    shown = keys if limit is None or len(keys) <= limit else keys[: limit - 1]
+    listed = [
+        _factor_row(key, facts.get(key[0], {}), energies[key], emissions.get(key, 0))
+        for key in shown
+    ]
+    if rest := keys[len(shown) :]:
+        sums = [sum(values.get(key, 0) for key in rest) for values in (energies, emissions)]
+        listed.append(
+            FactorRow(
+                key="others",
+                name=f"{len(rest)} others",
+                facts="",
+                value="",
+                pue="",
+                energy=estimated(sums[0]),
+                emission=estimated(sums[1], EMISSION),
+            )
         )
+    return listed
+
+
+def _factor_row(
+    key: tuple[str, str], facts: Mapping[str, str], energy_mj: int, emission_ug: int
+) -> FactorRow:
+    factor, pue_ppm = key
+    is_known, ug_per_kwh = factor != NONE, facts.get("ug_per_kwh")
+    value = factor_value(None if ug_per_kwh is None else int(ug_per_kwh))
+    return FactorRow(
+        key=factor,
+        name=_factor_name(facts) if is_known else "No factor",
+        facts=_source_text(facts) if is_known else "",
+        value=value if is_known else "",
+        pue="unknown" if pue_ppm == NONE else pue(int(pue_ppm)),
+        energy=estimated(energy_mj),
+        emission=estimated(emission_ug, EMISSION),
+    )
 
 
 def _factor_name(facts: Mapping[str, str]) -> str:
