@@ -74,7 +74,13 @@ def _kinds() -> tuple[Kind, ...]:
             "Instances of a cloud provider, by vCPUs, memory and GPUs.",
             (
                 _PROVIDER,
-                Input("instance_type", "Instance type", is_text=True),
+                Input(
+                    "instance_type",
+                    "Instance type",
+                    is_text=True,
+                    help="Such as p4d.24xlarge. vCPUs, memory and GPUs of a known type can be "
+                    "left empty.",
+                ),
                 Input("instances", "Instances", most=10**6, default="1"),
                 Input("hours", "Hours", True, most=10**7, help="Of each instance."),
                 Input("utilization", "Mean utilization (%)", True, most=100),

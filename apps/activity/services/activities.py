@@ -1,7 +1,7 @@
 """Record and withdraw activities. The energy is a declared window of the ledger."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE, DeclaredRow, Rang
 from apps.activity.drafts import Draft
 from apps.activity.formulas import cloud_compute
 from apps.activity.formulas.estimate import Estimate, number
+from apps.activity.instance_types import with_size
 from apps.activity.kinds import Kind, control_of, default_pue, kind_of, parse_inputs, values_of
 from apps.activity.models import Activity
 from apps.activity.services.declared_use import NewUse, unusable, write_new_uses
@@ -73,11 +74,15 @@ def preview_activity(
     _check_texts(draft)
     inputs = parse_inputs(kind, draft.inputs)
     values: dict[str, Fraction | str] = dict(values_of(kind, inputs))
-    embodied = None
+    embodied, size_source = None, ""
     if kind.kind == ActivityKind.CLOUD_COMPUTE:
+        inputs, size_source = with_size(inputs)
+        values = dict(values_of(kind, inputs))
         tdp_mw, embodied = _gpus(lookups, inputs, values)
         values["gpu_tdp_mw"] = tdp_mw
     estimate = kind.compute(values)
+    if size_source:
+        estimate = replace(estimate, source=f"{estimate.source}; {size_source}")
     if estimate.high_mj > MAX_ENERGY_MJ:
         raise InvalidInput(
             "The energy is out of range: more than 10 GWh.",

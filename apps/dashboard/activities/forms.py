@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE
+from apps.activity.instance_types import gpu_instance_types
 from apps.activity.kinds import Input, Kind
 from apps.activity.models import Activity
 from apps.activity.services import Draft, preview_activity, record_activity, withdraw_activity
@@ -84,6 +85,9 @@ class ActivityForm(PageForm):
             self.fields[each.name] = _input_field(each)
         if "gpu" in self.fields:
             self.fields["gpu"].widget.attrs |= {"list": "activity-gpus", "autocomplete": "off"}
+        if "instance_type" in self.fields:
+            suggestions = {"list": "activity-instances", "autocomplete": "off"}
+            self.fields["instance_type"].widget.attrs |= suggestions
 
     @property
     def is_preview(self) -> bool:
@@ -104,6 +108,12 @@ class ActivityForm(PageForm):
     def zone_labels() -> list[str]:
         """Return all grid zones for the list of suggestions."""
         return [zone.label for zone in zones().values()]
+
+    def instance_names(self) -> list[str]:
+        """Return the known instance types with GPUs for the list of suggestions, if the kind has
+        instances.
+        """
+        return gpu_instance_types() if "instance_type" in self.fields else []
 
     def gpu_names(self) -> list[str]:
         """Return the GPUs of the catalogue with a maximum power for the list of suggestions, if
