@@ -259,3 +259,41 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(owner: Client, lab: S
     many = upload(owner, HEADER + "".join(months) + HOUR)
     text_of(owner.get(one))
     assert queries(owner, one) == queries(owner, many)
+
+
+def test_an_imported_file_is_listed_and_withdrawn_with_a_reason(
+    owner: Client, lab: SmallLab
+) -> None:
+    use(lab)
+    assert "files-title" not in text_of(owner.get(PATH))
+    address = imported(owner, GOOD)
+    assert f'href="{address}"' in text_of(owner.get(PATH))
+    assert "data-withdraw>" not in text_of(owner.get(address))
+    page = text_of(owner.get(f"{address}?withdraw"))
+    assert "data-withdraw>" in page
+    assert f'data-site="{lab.site.pk}"' in page
+    answer = owner.post(address, {"action": "withdraw", "reason": " "})
+    assert answer.status_code == 400
+    assert fields_with_errors(text_of(answer)) == ["reason"]
+    assert owner.post(address, {"action": "nope"}).status_code == 400
+    answer = owner.post(address, {"action": "withdraw", "reason": "Wrong <meter>"})
+    assert answer.status_code == 302
+    run_until_idle(worker="test")
+    page = text_of(owner.get(address))
+    assert "data-withdrawn" in page
+    assert "Wrong &lt;meter&gt;" in page
+    assert "?withdraw" not in page
+    assert "data-withdrawn" in text_of(owner.get(PATH))
+    assert not EmissionFactor.objects.filter(lab=lab.lab, superseded_us__isnull=True).exists()
+    assert owner.get(f"{address}?withdraw").status_code == 200
+
+
+def test_only_pis_and_admins_of_the_lab_withdraw(
+    owner: Client, viewer: Client, member: Client, outsider: Client
+) -> None:
+    address = imported(owner, GOOD)
+    data = {"action": "withdraw", "reason": "x"}
+    for client, status in ((viewer, 403), (member, 403), (outsider, 404)):
+        assert client.post(address, data).status_code == status
+        assert client.get(f"{address}?withdraw").status_code == status
+    assert OwnFactorFile.objects.get().withdrawn_us is None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
@@ -52,9 +52,15 @@ def upload_factors(
         )
 
 
+def imported_files(lab: Lab) -> QuerySet[OwnFactorFile]:
+    """Return the imported files of a lab, latest first, withdrawn ones too."""
+    files = OwnFactorFile.objects.filter(lab=lab, confirmed_us__isnull=False)
+    return files.select_related("confirmed_by", "withdrawn_by").order_by("-confirmed_us", "-pk")
+
+
 def own_file_of(lab: Lab, uuid: UUID) -> OwnFactorFile:
     """Return a lab's file. Raises NotFound."""
-    rows = OwnFactorFile.objects.select_related("lab", "created_by", "confirmed_by")
+    rows = OwnFactorFile.objects.select_related("lab", "confirmed_by", "withdrawn_by")
     row = rows.filter(lab=lab, uuid=uuid).first()
     if row is None:
         raise NotFound("No such factor file in your lab.", hint="Upload the file again.")

@@ -44,12 +44,17 @@ def summary_of(
         "bad_rows": [
             {"line": row.line, "reason": row.reason} for row in table.bad_rows[:MAX_LISTED]
         ],
-        "sites": [
-            {"site": each.site_id, "zones": list(each.zones), "months": list(each.months)}
-            for each in effect.sites
-        ],
+        "sites": sites_json(effect),
         "digest": difference.digest(),
     }
+
+
+def sites_json(effect: Effect) -> list[dict[str, Any]]:
+    """Return the sites whose emissions change as JSON."""
+    return [
+        {"site": each.site_id, "zones": list(each.zones), "months": list(each.months)}
+        for each in effect.sites
+    ]
 
 
 def _applied(lab: Lab, factors: Iterable[FileFactor]) -> Before:

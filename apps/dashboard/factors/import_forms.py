@@ -5,9 +5,10 @@ from django import forms
 from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.own_factors.parsing import MAX_BYTES, MAX_ROWS
 from apps.carbon.own_factors.services import confirm_factors, upload_factors
+from apps.carbon.own_factors.withdrawal import MAX_REASON, withdraw_factors
 from apps.core.errors import TooLarge
 from apps.dashboard.decorators import MANAGERS
-from apps.dashboard.forms import PageForm
+from apps.dashboard.forms import PageForm, TextField
 
 
 class FactorsImportForm(PageForm):
@@ -37,6 +38,28 @@ class FactorsImportForm(PageForm):
             now=self.visitor.now,
         )
         return ""
+
+
+class WithdrawFactorsForm(PageForm):
+    """Withdraw the factors of an imported file. ``file`` is that file."""
+
+    roles = MANAGERS
+    action = "withdraw"
+    file: OwnFactorFile
+    reason = TextField(
+        max_length=MAX_REASON,
+        help_text="Why these factors must not be used.",
+        error_messages={"required": "Enter a reason."},
+    )
+
+    def save(self) -> str:
+        is_done = withdraw_factors(
+            file=self.file,
+            reason=self.cleaned_data["reason"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        return "Factors withdrawn. Figures are updated within a minute." if is_done else ""
 
 
 class ConfirmFactorsForm(PageForm):

@@ -10,6 +10,8 @@ from apps.carbon.choices import Resolution
 from apps.carbon.figures.figure_query import iso_hour
 from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.own_factors.progress import repriced_percent
+from apps.carbon.own_factors.summary import sites_json
+from apps.carbon.own_factors.withdrawal import withdrawal_effect
 from apps.dashboard.formatting import grams_per_kwh
 from apps.fleet.models import Site
 from apps.fleet.selectors import sites_of
@@ -100,10 +102,15 @@ class FactorFilePage:
     sites: list[SiteRow]
     other_bases: list[str]
     percent: int | None
+    is_withdrawal: bool
 
     @property
     def is_confirmed(self) -> bool:
         return self.file.confirmed_us is not None
+
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.file.withdrawn_us is not None
 
     @property
     def is_running(self) -> bool:
@@ -115,10 +122,17 @@ class FactorFilePage:
         return is_changed and not self.is_confirmed and not self.counts["wrong"]
 
 
-def factor_file_page(file: OwnFactorFile, now: int) -> FactorFilePage:
-    """Return the page of a file."""
+def factor_file_page(
+    file: OwnFactorFile, now: int, *, is_withdrawal: bool = False
+) -> FactorFilePage:
+    """Return the page of a file. ``is_withdrawal``: with the sites that change if its factors are
+    withdrawn, instead of those that its import changed.
+    """
     summary: dict[str, Any] = file.summary
-    bad_rows = summary["bad_rows"]
+    bad_rows, changed = summary["bad_rows"], summary["sites"]
+    is_withdrawal &= file.confirmed_us is not None and file.withdrawn_us is None
+    if is_withdrawal:
+        changed = sites_json(withdrawal_effect(file, now))
     sites = {site.pk: site for site in sites_of(file.lab)}
     percent = None
     if file.confirmed_us is not None:
@@ -126,7 +140,7 @@ def factor_file_page(file: OwnFactorFile, now: int) -> FactorFilePage:
             file.lab,
             from_hour=file.from_hour,
             to_hour=file.to_hour,
-            since_us=file.confirmed_us,
+            since_us=file.withdrawn_us or file.confirmed_us,
             now=now,
         )
     return FactorFilePage(
@@ -145,13 +159,14 @@ def factor_file_page(file: OwnFactorFile, now: int) -> FactorFilePage:
                 month_ranges(each["months"]),
                 len(each["months"]),
             )
-            for each in summary["sites"]
+            for each in changed
             if each["site"] in sites
         ],
         other_bases=[
             str(Basis(basis).label) for basis in summary["bases"] if basis != file.lab.basis
         ],
         percent=percent,
+        is_withdrawal=is_withdrawal,
     )
 
 

@@ -35,9 +35,10 @@ def closed_figures(
     lab: Lab, period: Period, current: Figure, subject: str = LAB
 ) -> ClosedFigures | None:
     """Return the frozen figures of a period, None if it is not closed. ``current``: its current
-    figures. ``subject``: the lab or ``project:<slug>``. One query; none for a period that runs.
+    figures. ``subject``: the lab or ``project:<slug>``. One query; none for a period that runs or
+    does not consist of days.
     """
-    if period.preset or period.is_running:
+    if period.preset or period.is_running or not period.is_in_days:
         return None
     statement = latest_statement(lab, period.from_hour, period.to_hour)
     if statement is None:
