@@ -28,6 +28,7 @@ from apps.attribution.precedence import ConsumerSpan
 from apps.attribution.services.rules import Criteria, claim, drafted_rule, make_rule
 from apps.budgets.choices import BudgetMetric, PeriodKind
 from apps.budgets.services import BudgetInput, add_budget
+from apps.carbon.market.services import add_instrument
 from apps.carbon.own_factors.services import upload_factors
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.matching import Draft
@@ -58,6 +59,7 @@ from tests.artifacts.support import register_rows as artifacts_told
 from tests.assets.support import bought
 from tests.attacks.routes import ARTIFACT, PROJECT
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
+from tests.carbon.market.instruments import instrument_input
 from tests.row_copies import copy_or_create
 from tests.runs.fingerprints import a_run, parsed
 
@@ -146,6 +148,7 @@ def fill(
     _activity(small, name)
     run_until_idle(worker="test")
     restate_period(statement=statement, reason=name[:300], by=small.owner, now=now_us())
+    _instrument(small, name)
     add_budget(
         lab=small.lab,
         values=BudgetInput(
@@ -156,6 +159,23 @@ def fill(
         ),
         by=small.owner,
         now=T0,
+    )
+
+
+def _instrument(small: SmallLab, name: str) -> None:
+    """Add a guarantee of origin with a document."""
+    add_instrument(
+        lab=small.lab,
+        values=instrument_input(
+            name=name[:200],
+            registry=name[:100],
+            beneficiary=name[:200],
+            notes=name[:1000],
+            certificates="GO-1 to GO-3",
+            document=Document(f"{name}.pdf", PDF),
+        ),
+        by=small.owner,
+        now=now_us(),
     )
 
 

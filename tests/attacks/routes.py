@@ -14,6 +14,7 @@ from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
 from apps.budgets.models import Budget
+from apps.carbon.market.models import Instrument
 from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.models import EmbodiedFigure
@@ -123,6 +124,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/preflight/": ("uuid", Preflight), "/factors/providers/": ("pk", GridProvider),
     "/activities/": ("uuid", Activity), "/statements/": ("pk", Statement),
     "/activities/import/": ("uuid", ActivityFile), "/budgets/": ("pk", Budget),
+    "/market/instruments/": ("pk", Instrument),
     "/factors/import/": ("uuid", OwnFactorFile),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
