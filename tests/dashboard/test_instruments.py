@@ -27,6 +27,7 @@ FORM = {
     "certificates": "GO-1 to GO-3", "registry": "HKNR", "retired_on": "2026-02-01",
     "beneficiary": "Cell Lab",
 }  # fmt: skip
+RESIDUAL_MIX = {"kind": "residual_mix", "market": "DE", "certificates": "", "retired_on": ""}
 PDF = b"%PDF-1.7 proof"
 
 
@@ -66,16 +67,8 @@ def test_an_instrument_is_added_listed_and_shown(owner: Client, viewer: Client) 
         ({"volume": ""}, "volume"),
         ({"volume": "0"}, "volume"),
         ({"volume": "1e9"}, "volume"),
-        (
-            {
-                "kind": "residual_mix",
-                "market": "DE",
-                "certificates": "",
-                "retired_on": "",
-                "g_per_kwh": "724.6",
-            },  # fmt: skip
-            "volume",
-        ),
+        ({**RESIDUAL_MIX, "g_per_kwh": "724.6"}, "volume"),
+        ({**RESIDUAL_MIX, "volume": ""}, "g_per_kwh"),
         ({"kind": "ppa", "retired_on": ""}, "certificates"),
         ({"volumes": "1 x", "volumes_by": "month", "volume": ""}, "volumes"),
         ({"volumes": "1 NaN", "volumes_by": "month", "volume": ""}, "volumes"),
