@@ -6,7 +6,6 @@ from typing import Any
 from django.http import QueryDict
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -16,6 +15,7 @@ from apps.activity.selectors import Filters, activities_of
 from apps.activity.serializers import ActivityBody, ActivityReply, activity_reply, draft_of
 from apps.activity.services import record_activity
 from apps.core.clock import now_us
+from apps.core.cursor_pages import NumberCursorPagination
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import is_unstorable
@@ -23,8 +23,8 @@ from apps.core.text import is_unstorable
 FILTERS = ("kind", "project", "from", "to")
 
 
-class LatestFirst(CursorPagination):
-    ordering = ("-start_us", "-id")
+class LatestFirst(NumberCursorPagination):
+    ordering = "-id"  # many activities of a file have the same start
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 500
@@ -42,7 +42,7 @@ class ActivitiesView(APIView):
         operation_id="activity_list",
     )
     def get(self, request: Request) -> Response:
-        """List activities, the latest period first, by pages. Withdrawn ones are included."""
+        """List activities, the latest recorded first, by pages. Withdrawn ones are included."""
         filters = _parse_filters(request.query_params)
         pages = LatestFirst()
         page = pages.paginate_queryset(

@@ -11,7 +11,6 @@ from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, inline_serializer
 from rest_framework import serializers
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -24,6 +23,7 @@ from apps.carbon.figures.energy import figures_of_runs
 from apps.carbon.figures.visibility import visibility_for
 from apps.core.api import StrictSerializer
 from apps.core.clock import now_us, utc
+from apps.core.cursor_pages import NumberCursorPagination
 from apps.core.errors import Forbidden, InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
@@ -52,7 +52,7 @@ PAGING = ("cursor", "page_size")
 _DECISION_PERMISSIONS = (require("runs:read"), require("runs:write"))
 
 
-class FindingPagination(CursorPagination):
+class FindingPagination(NumberCursorPagination):
     """Pages, newest first."""
 
     page_size = 50

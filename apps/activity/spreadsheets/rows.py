@@ -223,6 +223,7 @@ class _RowParser:
                     "Both a month and days are set.", field="month", hint="Enter one or the other."
                 )
             first = self._month(month)
+            _check_year(first, "month")
             following = (first + timedelta(days=31)).replace(day=1)
             return self._midnight_us(first), self._midnight_us(following)
         if "from" not in values:
@@ -239,6 +240,7 @@ class _RowParser:
         if "to" in values:
             return start_us, self._moment_us(values["to"], "to")
         last = day_of(values["last_day"], "last_day", self._layout.date_order)
+        _check_year(last, "last_day")
         return start_us, self._midnight_us(last + timedelta(days=1))
 
     def _month(self, text: str) -> date:
@@ -325,3 +327,10 @@ def _choice(each: Input, text: str) -> str:
         if folded in (value.casefold(), label.casefold()):
             return value
     return text
+
+
+def _check_year(day: date, field: str) -> None:
+    if not 1970 <= day.year <= 2200:
+        raise InvalidInput(
+            f"The year {day.year} is out of range.", field=field, hint="Enter 1970 to 2200."
+        )

@@ -5,7 +5,6 @@ from typing import Any
 from django.http import QueryDict
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -35,6 +34,7 @@ from apps.assets.services.bulk_effect import record_with_effect
 from apps.assets.services.charges import as_charge, events_of
 from apps.catalog.choices import HardwareKind
 from apps.core.clock import now_us
+from apps.core.cursor_pages import NumberCursorPagination
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import hour_of
@@ -49,7 +49,7 @@ class ReadOrWrite(APIView):
         return [require("reports:read" if self.request.method == "GET" else "assets:write")()]
 
 
-class ById(CursorPagination):
+class ById(NumberCursorPagination):
     ordering: str | tuple[str, ...] = "-id"
     page_size = 50
     page_size_query_param = "page_size"

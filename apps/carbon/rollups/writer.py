@@ -32,7 +32,7 @@ from apps.carbon.rollups.reader import (
     use_sql,
 )
 from apps.core.clock import now_us
-from apps.core.intervals import day_edges
+from apps.core.intervals import day_edges, merge_intervals
 from apps.core.jobs import enqueue
 from apps.core.models import Job
 from apps.core.sql import ROLLUPS, lock_shared, try_lock_exclusive
@@ -44,6 +44,7 @@ DELAY_US = 30 * US_PER_S  # a burst of changes is summed once, at its end
 AFTER_END_US = 600 * US_PER_S  # the last windows of an hour arrive a little after it
 _TRIES, _PAUSE_S = 200, 0.05
 _MOST_DAYS, _LONG_S = 64, 0.2  # per transaction
+_MOST_SPANS = 200  # in one query
 _MOST_S = 60  # per job: half of its lease
 
 Days = Sequence[tuple[int, int]]
@@ -137,8 +138,14 @@ def _forget_what_is_stale(lab: Lab, what: RollupKind) -> None:
 
 
 def _overlapping(spans: Days) -> Q:
+    """Return the rollups that overlap spans. Beyond a number of separate ones, they are all that
+    overlap the hull: a query has a limited depth.
+    """
+    merged = list(merge_intervals(spans))
+    if len(merged) > _MOST_SPANS:
+        merged = [(merged[0][0], merged[-1][1])]
     overlapping = Q(pk__in=[])
-    for from_hour, to_hour in spans:
+    for from_hour, to_hour in merged:
         overlapping |= Q(from_hour__lt=to_hour, to_hour__gt=from_hour)
     return overlapping
 

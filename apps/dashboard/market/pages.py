@@ -172,7 +172,7 @@ def _part(stored: StoredYear, instruments: Mapping[int, Instrument]) -> EditionP
         total=(
             "unknown"
             if result.missing_mj == result.energy_mj != 0
-            else amount_text(result.emission_ug, EMISSION)
+            else f"{'≥ ' if result.missing_mj else ''}{amount_text(result.emission_ug, EMISSION)}"
         ),
         exact=exact(result.emission_ug, "emission_ug"),
         covered=percent(result.covered_mj, result.energy_mj),
