@@ -14,8 +14,8 @@ from apps.accounts.permissions import caller, require
 from apps.activity.selectors import Filters, activities_of
 from apps.activity.serializers import ActivityBody, ActivityReply, activity_reply, draft_of
 from apps.activity.services import record_activity
+from apps.core.api import NumberCursorPagination
 from apps.core.clock import now_us
-from apps.core.cursor_pages import NumberCursorPagination
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.intervals import datetime_to_us
 from apps.core.text import is_unstorable

@@ -1,13 +1,18 @@
 """Shared parts of the REST API: the error format and strict request bodies."""
 
+import re
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework import exceptions, serializers
+from rest_framework.exceptions import NotFound as NoSuchPage
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core.errors import LabCarbonError
+from apps.core.units import INT64_MAX
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -69,3 +74,19 @@ def error_response(error: Exception, context: dict[str, Any]) -> Response | None
     if wait_s:
         response["Retry-After"] = str(int(wait_s) + 1)
     return response
+
+
+def is_position(text: str) -> bool:
+    """Return whether a text is a whole number that every database can compare."""
+    return re.fullmatch(r"-?[0-9]{1,19}", text) is not None and abs(int(text)) <= INT64_MAX
+
+
+class NumberCursorPagination(CursorPagination):
+    """Pages whose first order is a whole number. Another position is an invalid cursor."""
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        cursor: Cursor | None = super().decode_cursor(request)
+        position = None if cursor is None else cursor.position
+        if position is not None and not is_position(str(position)):
+            raise NoSuchPage(self.invalid_cursor_message)
+        return cursor

@@ -21,9 +21,8 @@ from apps.accounts.permissions import caller, require
 from apps.accounts.selectors import role_in
 from apps.carbon.figures.energy import figures_of_runs
 from apps.carbon.figures.visibility import visibility_for
-from apps.core.api import StrictSerializer
+from apps.core.api import NumberCursorPagination, StrictSerializer
 from apps.core.clock import now_us, utc
-from apps.core.cursor_pages import NumberCursorPagination
 from apps.core.errors import Forbidden, InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX

@@ -214,3 +214,12 @@ def test_roles_methods_and_other_labs(
     assert ActivityFile.objects.get().state == "checked"
     assert 'href="/activities/import/"' not in text_of(viewer.get("/activities/"))
     assert 'href="/activities/import/"' in text_of(owner.get("/activities/"))
+
+
+@pytest.mark.parametrize("day", ["9999-12", "0001-01"])
+def test_an_impossible_year_is_a_bad_row(lab: SmallLab, owner: Client, day: str) -> None:
+    text = f"kind,name,month,zone,kwh\nfile_server,a,{day},DE,1\nfile_server,b,2026-10,DE,1\n"
+    preview = previewed(owner, text)
+    assert state_of(owner, preview) == ("checked", "1", "0", "1")
+    last = "kind,name,from,last day,zone,kwh\nfile_server,a,2026-10-01,9999-12-31,DE,1\n"
+    assert state_of(owner, previewed(owner, last)) == ("checked", "0", "0", "1")

@@ -33,8 +33,8 @@ from apps.assets.services import describe, record, register, reverse
 from apps.assets.services.bulk_effect import record_with_effect
 from apps.assets.services.charges import as_charge, events_of
 from apps.catalog.choices import HardwareKind
+from apps.core.api import NumberCursorPagination
 from apps.core.clock import now_us
-from apps.core.cursor_pages import NumberCursorPagination
 from apps.core.errors import InvalidInput, NotFound
 from apps.core.text import is_unstorable
 from apps.core.units import hour_of
