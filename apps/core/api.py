@@ -6,7 +6,6 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework import exceptions, serializers
-from rest_framework.exceptions import NotFound as NoSuchPage
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -88,5 +87,5 @@ class NumberCursorPagination(CursorPagination):
         cursor: Cursor | None = super().decode_cursor(request)
         position = None if cursor is None else cursor.position
         if position is not None and not is_position(str(position)):
-            raise NoSuchPage(self.invalid_cursor_message)
+            raise exceptions.NotFound(self.invalid_cursor_message)
         return cursor
