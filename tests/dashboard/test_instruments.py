@@ -103,6 +103,7 @@ def test_a_certificate_is_used_once(owner: Client) -> None:
     answer = post(owner, name="Again", certificates="GO-3 to GO-9")
     assert answer.status_code == 400
     assert fields_with_errors(text_of(answer)) == ["certificates"]
+    assert f"of {FORM['name']}." in text_of(answer)
     row = Instrument.objects.get()
     assert post(owner, f"{LIST}{row.pk}/", reason="").status_code == 400
     assert post(owner, f"{LIST}{row.pk}/", reason="Sold <again>").status_code == 302

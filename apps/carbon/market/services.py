@@ -90,12 +90,16 @@ def _check_certificates(lab: Lab, certificates: Sequence[IdRange]) -> None:
             first__lte=max(ids.last for ids in part),
             last__gte=min(ids.first for ids in part),
         )
-        used = [IdRange(*row) for row in rows.values_list("prefix", "first", "last", "text")]
+        columns = ("prefix", "first", "last", "text")
+        used = {
+            IdRange(*row): name for *row, name in rows.values_list(*columns, "instrument__name")
+        }
         pair = first_overlap([*part, *used])
         if pair is not None:
             entered, stored = pair if pair[1] in used else pair[::-1]
             raise InvalidInput(
-                f"A certificate of {entered.text} is already used: {stored.text}.",
+                f"A certificate of {entered.text} is already used: {stored.text}"
+                f"{f' of {used[stored]}' if stored in used else ''}.",
                 field="certificates",
                 hint="A certificate is used once. Check the ids, or withdraw the other instrument.",
             )
