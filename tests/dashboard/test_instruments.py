@@ -98,6 +98,15 @@ def test_monthly_volumes_are_those_of_the_months(owner: Client) -> None:
     assert "known by month" in text_of(owner.get(f"{LIST}{row.pk}/"))
 
 
+def test_the_zone_of_a_plant_is_one_of_the_suggestions(owner: Client) -> None:
+    page = text_of(owner.get(ADD))
+    assert 'list="instrument-zones"' in page
+    listed = page.split('id="instrument-zones"')[1].split("</datalist>")[0]
+    label = next(each for each in re.findall(r'value="([^"]+)"', listed) if "Germany" in each)
+    assert post(owner, plant_zone=label).status_code == 302
+    assert Instrument.objects.get().plant_zone == "DE"
+
+
 def test_a_certificate_is_used_once(owner: Client) -> None:
     post(owner)
     answer = post(owner, name="Again", certificates="GO-3 to GO-9")

@@ -77,8 +77,9 @@ class InstrumentForm(PageForm):
     )
     plant_zone = TextField(
         label="Grid zone of the power plant",
-        max_length=40,
+        max_length=120,
         required=False,
+        widget=forms.TextInput({"list": "instrument-zones", "autocomplete": "off"}),
         help_text="The draft of 2025 needs it.",
     )
     notes = TextField(max_length=1000, required=False)
