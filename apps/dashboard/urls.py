@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("apps.dashboard.asset_sources.urls")),
     path("", include("apps.dashboard.grid_providers.urls")),
     path("", include("apps.dashboard.activities.urls")),
+    path("", include("apps.dashboard.billing.urls")),
     path("", include("apps.dashboard.budgets.urls")),
     path("", include("apps.dashboard.factors.urls")),
     path("", include("apps.dashboard.greener_hours.urls")),

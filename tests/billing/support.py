@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apps.billing.models import BilledMonth, BillingFile, BillingItem
-from apps.billing.services.recording import confirm
+from apps.billing.services.month_versions import confirm
 from apps.billing.services.uploads import Assignment, UploadedFile, assign, upload
 from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
