@@ -1,12 +1,12 @@
 """Uploaded documents that prove a figure: of embodied figures and of instruments."""
 
-from django.core.files.uploadedfile import UploadedFile
+from typing import Any
 
 from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES, Document
 from apps.core.errors import TooLarge
 
 
-def read_document(file: UploadedFile | None, field: str = "evidence") -> Document | None:
+def read_document(file: Any, field: str = "evidence") -> Document | None:
     """Return the content of an uploaded document, None without one. Raises TooLarge before a large
     file is read. Its type is checked by the service that stores it.
     """

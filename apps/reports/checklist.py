@@ -62,8 +62,9 @@ class Check:
         if self.kind == DATA:
             return first_data_text(self.first_day)
         if self.kind == COVERED:
-            known = "unknown" if self.value is None else f"{self.value / 10_000:.4g} %"
-            return f"{known} of the device time has data"
+            if self.value is None:
+                return "unknown: no device was expected to measure"
+            return f"{self.value / 10_000:.4g} % of the device time has data"
         if self.kind in (OVER, SETTLED):
             return f"{self.value} {'hours' if self.kind == OVER else 'hours or jobs'} remain"
         energy = plain_amount(self.energy_mj, UNITS)

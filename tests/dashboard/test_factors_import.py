@@ -292,9 +292,7 @@ def test_an_imported_file_is_listed_and_withdrawn_with_a_reason(
     assert owner.get(f"{address}?withdraw").status_code == 200
 
 
-def test_a_second_withdrawal_says_who_withdrew_first_and_when(
-    owner: Client, lab: SmallLab
-) -> None:
+def test_a_second_withdrawal_says_who_withdrew_first_and_when(owner: Client, lab: SmallLab) -> None:
     address = imported(owner, GOOD)
     data = {"action": "withdraw", "reason": "Wrong meter"}
     for answer in (owner.post(address, data), owner.post(address, {**data, "reason": "Again"})):

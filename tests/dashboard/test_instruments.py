@@ -119,7 +119,9 @@ def test_a_certificate_is_used_once(owner: Client) -> None:
     assert f"of {FORM['name']}." in text_of(answer)
     row = Instrument.objects.get()
     assert post(owner, f"{LIST}{row.pk}/", action="withdraw", reason="").status_code == 400
-    assert post(owner, f"{LIST}{row.pk}/", action="withdraw", reason="Sold <again>").status_code == 302
+    assert (
+        post(owner, f"{LIST}{row.pk}/", action="withdraw", reason="Sold <again>").status_code == 302
+    )
     page = text_of(owner.get(f"{LIST}{row.pk}/"))
     assert "Sold &lt;again&gt;" in page
     assert 'name="reason"' not in page
@@ -171,9 +173,7 @@ def test_a_document_is_added_later_and_once(
     assert 'data-form="document"' in text_of(owner.get(address))
 
     def upload(client: Client, content: bytes = PDF, name: str = "proof.pdf") -> Any:
-        return post(
-            client, address, action="document", evidence=SimpleUploadedFile(name, content)
-        )
+        return post(client, address, action="document", evidence=SimpleUploadedFile(name, content))
 
     for client, status in ((viewer, 403), (member, 403), (outsider, 404)):
         assert upload(client).status_code == status
@@ -206,7 +206,9 @@ def test_a_withdrawn_instrument_gets_no_document(lab: SmallLab, owner: Client) -
 
 def test_each_field_of_the_form_has_a_help_text(owner: Client) -> None:
     form = text_of(owner.get(ADD)).split('enctype="multipart/form-data"')[1].split("</form>")[0]
-    assert form.count('class="field"') == form.count('class="help"') == len(InstrumentForm.base_fields)
+    assert (
+        form.count('class="field"') == form.count('class="help"') == len(InstrumentForm.base_fields)
+    )
 
 
 def test_long_lists_have_pages(lab: SmallLab, owner: Client) -> None:

@@ -292,9 +292,7 @@ def test_hardware_and_activities_are_data(small: SmallLab, what: str) -> None:
         record_activity(lab=small.lab, draft=one, by=small.owner, now=DECEMBER_US)
     run_until_idle(worker="test")
     day = datetime.fromtimestamp(early_us // 10**6, tz=UTC).date()
-    assert close_period(
-        lab=small.lab, first_day=day, last_day=day, by=None, now=DECEMBER_US
-    ).is_new
+    assert close_period(lab=small.lab, first_day=day, last_day=day, by=None, now=DECEMBER_US).is_new
 
 
 def test_a_closed_period_without_data_can_be_restated(small: SmallLab) -> None:

@@ -259,7 +259,8 @@ def charge_name(key: str, names: Mapping[str, str]) -> str:
 
 def _cause(division: Division, names: Mapping[str, str]) -> tuple[str, int]:
     """Return the largest part in the direction of the difference as text, such as 'less from use
-    without a project', and its amount; '' without one. Work of a project contains its larger or smaller share.
+    without a project', and its amount; '' without one. Work of a project contains its larger or
+    smaller share.
     """
     sign = -1 if division.difference < 0 else 1
     causes: dict[tuple[str, str], int] = {}

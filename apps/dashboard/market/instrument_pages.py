@@ -10,9 +10,9 @@ from apps.carbon.market.choices import Granularity
 from apps.carbon.market.criteria import Finding
 from apps.carbon.market.models import CertificateRange, Instrument, InstrumentEvidence
 from apps.carbon.market.selectors import findings_of, instruments_of
-from apps.core.units import MJ_PER_KWH, amount_text
 from apps.core.errors import InvalidInput
 from apps.core.text import parse_record_number
+from apps.core.units import MJ_PER_KWH, amount_text
 from apps.dashboard.formatting import ENERGY, grams_per_kwh, size
 from apps.fleet.zones import zones
 

@@ -40,9 +40,9 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class DifferencesPage:
-    """Differences of a statement. ``next_revision`` None: to the current figures. ``rows``: of whole
-    figures; ``parts``: of their parts by factor, the first of ``number_of_parts``. ``editions``:
-    whether editions of factors differ. ``hidden``: lines that only the CSV contains.
+    """Differences of a statement. ``next_revision`` None: to the current figures. ``rows``: of
+    whole figures; ``parts``: of their parts by factor, the first of ``number_of_parts``.
+    ``editions``: whether editions of factors differ. ``hidden``: lines that only the CSV contains.
     """
 
     statement: Statement

@@ -13,7 +13,6 @@ from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY
 from apps.carbon.figures.scopes import PROFILE_NAMES, PROFILES, SCOPE_NAMES
 from apps.core.units import PPM
 from apps.dashboard.figures import (
-    NO_HARDWARE,
     ChangeSince,
     Projected,
     Quantity,
@@ -32,7 +31,6 @@ from apps.reports.selectors import frozen_rows, revisions
 
 COLUMNS = (ENERGY, EMISSION, ALLOCATION, INVENTORY)
 PRINTED_CHARGES, PRINTED_FACTORS = 12, 5
-NO_KNOWN_PART = "none of the hardware with a figure"
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def _hardware(value: int, known: int, assets: int) -> Projected:
     amount = estimated(value, EMISSION, at_least=known < assets)
     if value or known == assets:
         return amount
-    return replace(amount, missing=NO_KNOWN_PART if known else NO_HARDWARE)
+    return replace(amount, missing="none known" if known else "unknown")
 
 
 def current_of(lab: Lab, statement: Statement, lines: Lines) -> Current:
