@@ -24,6 +24,8 @@ REQUIRED_COLUMNS = ("zone", "basis", "resolution", "g_per_kwh", "source", "licen
 ALL_COLUMNS = (*COLUMNS, *OPTIONAL_COLUMNS)
 MAX_BYTES = 4 << 20
 MAX_ROWS = 20_000
+# of ZIP files, which XLSX and ODS are too, and of XLS
+_ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08", b"\xd0\xcf\x11\xe0")
 _TEXTS = ("zone_name", "source", "licence", "edition")
 
 
@@ -41,6 +43,12 @@ def decode(content: bytes) -> str:
     if len(content) > MAX_BYTES:
         raise TooLarge(
             f"The file is larger than {MAX_BYTES >> 20} MiB.", field="file", hint="Split it."
+        )
+    if content.startswith(_ZIP_STARTS):
+        raise InvalidInput(
+            "This is a ZIP or spreadsheet file, not CSV.",
+            field="file",
+            hint="Save it as CSV in UTF-8.",
         )
     try:
         text = content.decode("utf-8-sig")

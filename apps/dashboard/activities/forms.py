@@ -169,6 +169,8 @@ class ActivityForm(PageForm):
         return "The activity was recorded. Its energy is counted within a minute."
 
     def add_service_error(self, error: LabCarbonError) -> None:
+        if error.field == "to" and "UTC" in error.hint:  # the form has days of the lab's zone
+            error.hint = "Choose a day that is over."
         error.field = _FIELDS.get(error.field or "", error.field)
         super().add_service_error(error)
 
