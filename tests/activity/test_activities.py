@@ -16,8 +16,8 @@ from apps.core.units import MJ_PER_KWH
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Site
 from apps.ingest.models import ConsumerHour, EnergyWindow
-from tests.activity.support import YEAR_2021, draft
-from tests.builders import SmallLab, W, push, small_lab
+from tests.activity.support import DAY_US, YEAR_2021, draft
+from tests.builders import T0, SmallLab, W, push, small_lab
 
 pytestmark = pytest.mark.django_db
 
@@ -191,12 +191,13 @@ def test_gpus_of_the_catalogue(lab: SmallLab) -> None:
         "gpu": "NVIDIA A100-SXM4-80GB",
         "gpus": 8,
     }
-    activity = record(lab, kind="cloud_compute", inputs=inputs)
+    week: dict[str, Any] = {"kind": "cloud_compute", "end_us": T0 + 7 * DAY_US}
+    activity = record(lab, **week, inputs=inputs)
     assert activity.energy_mj == 100 * 8 * 200 * MJ_PER_KWH // 1000
     assert activity.embodied_ug is not None
     assert activity.embodied_source
     with pytest.raises(InvalidInput) as caught:
-        record(lab, kind="cloud_compute", inputs={**inputs, "gpu": "no such"})
+        record(lab, **week, inputs={**inputs, "gpu": "no such"})
     assert caught.value.field == "gpu"
 
 

@@ -16,7 +16,15 @@ from apps.activity.drafts import Draft
 from apps.activity.formulas import cloud_compute
 from apps.activity.formulas.estimate import Estimate, number
 from apps.activity.instance_types import with_size
-from apps.activity.kinds import Kind, control_of, default_pue, kind_of, parse_inputs, values_of
+from apps.activity.kinds import (
+    Kind,
+    check_hours,
+    control_of,
+    default_pue,
+    kind_of,
+    parse_inputs,
+    values_of,
+)
 from apps.activity.models import Activity
 from apps.activity.services.declared_use import NewUse, unusable, write_new_uses
 from apps.activity.services.lookups import Lookups
@@ -74,6 +82,7 @@ def preview_activity(
     _check_texts(draft)
     inputs = parse_inputs(kind, draft.inputs)
     values: dict[str, Fraction | str] = dict(values_of(kind, inputs))
+    check_hours(kind, values, draft.end_us - draft.start_us)
     embodied, size_source = None, ""
     if kind.kind == ActivityKind.CLOUD_COMPUTE:
         inputs, size_source = with_size(inputs)

@@ -31,7 +31,7 @@ from apps.activity.services.file_layout import (
     stored_layout,
 )
 from apps.activity.services.lookups import Lookups
-from apps.activity.spreadsheets.fields import heading_score
+from apps.activity.spreadsheets.fields import heading_score, require_distinct_headings
 from apps.activity.spreadsheets.rows import FileRow, file_rows, read_header
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound, TooLarge
 from apps.core.jobs import enqueue
@@ -62,6 +62,7 @@ def upload(
     source = read_source(content, encoding, sheet, MAX_SHEET_ROWS)
     separator = separator_of(source.text, heading_score) if source.encoding else ","
     columns, rows = read_header(source.text, separator)
+    require_distinct_headings(columns)
     number = sum(1 for _ in islice(rows, MAX_ROWS + 1))
     if number > MAX_ROWS:
         raise TooLarge(f"The file has more than {MAX_ROWS} rows.", field="file", hint="Split it.")
