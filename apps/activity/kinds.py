@@ -308,8 +308,7 @@ def check_hours(kind: Kind, values: Values, duration_us: int) -> None:
         hours = values.get(each.name)
         if each.of_period and isinstance(hours, Fraction) and hours > period_hours:
             raise InvalidInput(
-                f"{each.label}: {text(hours)} is more than the {text(period_hours)} hours of the "
-                "period.",
+                f"{text(hours)} hours are more than the {text(period_hours)} hours of the period.",
                 field=each.name,
                 hint="Enter the hours of one instance, disk or device. Their number is a field of "
                 "its own.",

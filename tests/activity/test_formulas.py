@@ -200,7 +200,7 @@ def test_hours_of_one_unit_are_at_most_those_of_the_period(
     with pytest.raises(InvalidInput) as caught:
         check("25.01")
     assert caught.value.field == "hours"
-    assert caught.value.message.startswith("Hours: 25.01 is more than the 25 hours")
+    assert caught.value.message.startswith("25.01 hours are more than the 25 hours")
 
 
 def test_control_and_pue() -> None:

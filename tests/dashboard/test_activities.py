@@ -99,7 +99,7 @@ def test_hours_and_zeros_are_refused_at_their_field(owner: Client) -> None:
     form = {**FORM, "device": "laptop", "watts": "30", "count": "2", "last_day": "2026-10-01"}
     text = post(owner, address, 400, **form, hours="25")
     assert 'data-field-error="hours"' in text
-    assert "Hours: 25 is more than the 24 hours of the period" in text
+    assert "25 hours are more than the 24 hours of the period" in text
     assert 'data-field-error="count"' in post(
         owner, address, 400, **{**form, "count": "0"}, hours="1"
     )
