@@ -290,6 +290,16 @@ def test_times_that_the_clock_skips_or_repeats(
     assert hint in bad.hint
 
 
+def test_hours_of_a_row_are_at_most_those_of_its_period(lab: SmallLab) -> None:
+    head = "name,from,last day,zone,disks,watts_per_disk,hours\n"
+    rows = "a,2026-10-25,2026-10-25,DE,8,5,25\nb,2026-10-24,2026-10-24,DE,8,5,25\n"
+    file = recorded(lab, head + rows, "file_server")
+    assert counts(file) == ("done", 1, 0, 1)  # the clock is set back on the 25th
+    bad = file.bad_rows.get()
+    assert (bad.line, bad.field) == (3, "hours")
+    assert "25 hours are more than the 24 hours" in bad.message
+
+
 def test_times_with_their_offset_are_exact(lab: SmallLab) -> None:
     head = "name,from,to,zone,kwh\n"
     rows = (

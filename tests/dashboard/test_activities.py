@@ -97,9 +97,10 @@ def test_a_form_with_an_external_id_keeps_it(owner: Client) -> None:
 def test_hours_and_zeros_are_refused_at_their_field(owner: Client) -> None:
     address = "/activities/add/other_device/"
     form = {**FORM, "device": "laptop", "watts": "30", "count": "2", "last_day": "2026-10-01"}
-    text = post(owner, address, 400, **form, hours="25")
-    assert 'data-field-error="hours"' in text
-    assert "25 hours are more than the 24 hours of the period" in text
+    for button in ({}, {"preview": "1"}):
+        text = post(owner, address, 400, **form, hours="25", **button)
+        assert 'data-field-error="hours"' in text
+        assert "25 hours are more than the 24 hours of the period" in text
     assert 'data-field-error="count"' in post(
         owner, address, 400, **{**form, "count": "0"}, hours="1"
     )

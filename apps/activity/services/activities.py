@@ -74,15 +74,14 @@ class Preview:
 def preview_activity(
     *, lab: Lab, draft: Draft, now: int, lookups: Lookups | None = None
 ) -> Preview:
-    """Compute an activity without saving it. ``lookups``: those of other activities. Raises
-    InvalidInput.
+    """Compute an activity without saving it. ``lookups``: those of other activities. Hours can be
+    the sum of several units: see ``check_entered``. Raises InvalidInput.
     """
     lookups = lookups or Lookups(lab)
     kind = kind_of(draft.kind)
     _check_texts(draft)
     inputs = parse_inputs(kind, draft.inputs)
     values: dict[str, Fraction | str] = dict(values_of(kind, inputs))
-    check_hours(kind, values, draft.end_us - draft.start_us)
     embodied, size_source = None, ""
     if kind.kind == ActivityKind.CLOUD_COMPUTE:
         inputs, size_source = with_size(inputs)
@@ -130,6 +129,12 @@ def preview_activity(
     )
 
 
+def check_entered(computed: Preview) -> None:
+    """Raise InvalidInput if hours that a person or client entered do not fit into the period."""
+    values = values_of(computed.kind, computed.inputs)
+    check_hours(computed.kind, values, computed.row.end_us - computed.row.start_us)
+
+
 @transaction.atomic
 def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Activity, bool]:
     """Store an activity with its window; return it and whether it is new.
@@ -145,6 +150,7 @@ def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tup
         if stored is not None:
             require_same(stored, draft, computed, lookups)
             return stored, False
+    check_entered(computed)
     stored_rows, refused = store_activities(
         computed=[(draft, computed)], lookups=lookups, by=by, origin="activity", now=now
     )

@@ -19,6 +19,7 @@ from apps.activity.drafts import Draft
 from apps.activity.models import Activity, ActivityFile, BadRow
 from apps.activity.services.activities import (
     Preview,
+    check_entered,
     preview_activity,
     require_same,
     store_activities,
@@ -270,6 +271,7 @@ def _checked(lookups: Lookups, row: FileRow, existing: dict[str, Activity], now:
         return CheckedRow(row, row.draft, None)  # its identity is its content
     computed = preview_activity(lab=lookups.lab, draft=row.draft, now=now, lookups=lookups)
     if stored is None:
+        check_entered(computed)
         return CheckedRow(row, row.draft, computed)
     require_same(stored, row.draft, computed, lookups)
     return CheckedRow(row, row.draft, None)

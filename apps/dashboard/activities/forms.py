@@ -11,7 +11,7 @@ from apps.activity.instance_types import gpu_instance_types
 from apps.activity.kinds import Input, Kind
 from apps.activity.models import Activity
 from apps.activity.services import Draft, preview_activity, withdraw_activity
-from apps.activity.services.activities import MAX_NAME, MAX_REASON
+from apps.activity.services.activities import MAX_NAME, MAX_REASON, check_entered
 from apps.activity.services.activity_forms import record_form
 from apps.carbon.factor_files import MAX_G_PER_KWH
 from apps.catalog.choices import HardwareKind
@@ -162,6 +162,7 @@ class ActivityForm(PageForm):
         lab = self.visitor.lab
         try:
             found = preview_activity(lab=lab, draft=self.draft(), now=self.visitor.now)
+            check_entered(found)
         except LabCarbonError as error:
             self.add_service_error(error)
             return None
