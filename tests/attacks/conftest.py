@@ -62,7 +62,7 @@ from tests.artifacts.support import edge, row
 from tests.artifacts.support import register_rows as artifacts_told
 from tests.assets.support import bought
 from tests.attacks.routes import ARTIFACT, PROJECT
-from tests.billing.support import aws_row, csv_bytes
+from tests.billing.exports import aws_row, csv_bytes
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.carbon.market.instruments import instrument_input
 from tests.row_copies import copy_or_create

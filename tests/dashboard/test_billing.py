@@ -9,7 +9,8 @@ from django.test import Client
 from apps.activity.models import Activity
 from apps.billing.models import BilledMonth, BillingFile
 from apps.core.jobs import run_until_idle
-from tests.billing.support import aws_row, csv_bytes, recorded
+from tests.billing.exports import aws_row, csv_bytes
+from tests.billing.support import recorded
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
