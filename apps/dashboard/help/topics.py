@@ -28,6 +28,7 @@ TOPICS = {
     "factors-import": "factors#own-factors",
     "factor-file": "factors#own-factors",
     "lab-basis": "factors#basis",
+    "costs": "costs",
     "budgets": "budgets",
     "budget": "budgets#forecast",
     "grid-providers": "factor-providers",
