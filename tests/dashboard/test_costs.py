@@ -14,6 +14,7 @@ from apps.carbon.figures.energy import figure
 from apps.carbon.figures.figure_query import COST, FigureQuery
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
+from apps.fleet.models import Placement
 from apps.fleet.services import set_price, set_pue
 from tests.assets.support import bought
 from tests.billing.exports import aws_row, csv_bytes
@@ -164,6 +165,25 @@ def test_a_billed_month_counts_only_as_a_whole(lab: SmallLab, viewer: Client) ->
     BilledMonth.objects.update(is_current=False)
     without = text_of(viewer.get(f"{PAGE}?{OCTOBER}"))
     assert "data-unbilled" in without
+
+
+def test_energy_without_a_site_or_elsewhere(lab: SmallLab, viewer: Client) -> None:
+    use(lab)
+    Placement.objects.filter(node=lab.node).delete()
+    page = text_of(viewer.get(f"{PAGE}?{PERIOD}"))
+    assert f'href="/nodes/{lab.node.uuid}/"' in page
+    Placement.objects.create(
+        node=lab.node, site=lab.site, from_hour=0, recorded_us=T0, recorded_by=lab.owner
+    )
+    for change, expected in (
+        ({"control": "cloud"}, "data-unbilled"),
+        ({"control": "own", "kind": "declared"}, "data-elsewhere"),
+    ):
+        type(lab.site).objects.filter(pk=lab.site.pk).update(**change)
+        page = text_of(viewer.get(f"{PAGE}?{PERIOD}"))
+        assert expected in page
+        assert "data-unpriced-energy" not in page
+    assert lines_of(page, "")["it_electricity"] == ("none", 0)
 
 
 def test_the_csv_sums_to_the_page(lab: SmallLab, viewer: Client) -> None:

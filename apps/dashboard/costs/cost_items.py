@@ -129,7 +129,8 @@ def _asset_item(each: AssetShare) -> Item:
 def _months(lab: Lab, period: Period) -> tuple[list[BilledMonth], list[BilledMonth]]:
     """Return the billed months in a period, and those that are only partly in it. One query."""
     names = (f"{period.first_day:%Y-%m}", f"{period.last_day:%Y-%m}")
-    whole, partly = [], []
+    whole: list[BilledMonth] = []
+    partly: list[BilledMonth] = []
     for month in months_of(lab).filter(month__range=names).order_by("month", "provider", "account"):
         first = date.fromisoformat(f"{month.month}-01")
         start, end = (midnight_hour(day, period.zone) for day in (first, next_unit("month", first)))

@@ -90,6 +90,11 @@ class CostsPage:
     has_months: bool
 
     @property
+    def total(self) -> Projected | None:
+        """Return the total in the lab's currency, None if no part of it is known."""
+        return self.currencies[0].total
+
+    @property
     def more_assets(self) -> int:
         return self.asset_count - len(self.assets)
 
@@ -107,7 +112,7 @@ def costs_page(lab: Lab, period: Period, now: int) -> CostsPage:
     ]
     return CostsPage(
         period=costs.period,
-        is_empty=not costs.items,
+        is_empty=not (costs.items or unpriced.cloud_mj or unpriced.elsewhere_mj),
         currencies=_currencies(lab, costs),
         assets=unknown[:NAMED_ASSETS],
         asset_count=len(unknown),
