@@ -11,7 +11,8 @@ from apps.carbon.providers.services import FETCH
 from apps.carbon.rollups import writer
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
-from apps.core.jobs import enqueue, job
+from apps.core.jobs import DAY_US, enqueue, job, periodic_job
+from apps.fleet.selectors import labs_with_tariffs
 
 FETCH_AGAIN = "carbon.fetch_provider_again"
 
@@ -79,3 +80,11 @@ def fetch_provider_again_job(key: str) -> None:
     timer.
     """
     enqueue(kind=FETCH, key=key)
+
+
+@periodic_job("carbon.extend_tariffs")
+def extend_tariffs_job() -> int:
+    """Enqueue the derivation of prices of labs with a tariff, daily: tariffs are written ahead."""
+    for lab_id in labs_with_tariffs():
+        enqueue(kind="carbon.apply_factors", key=str(lab_id))
+    return now_us() + DAY_US
