@@ -16,7 +16,7 @@ from apps.carbon.rollups.writer import mark_stale
 from apps.core.intervals import merge_intervals
 from apps.core.units import END_HOUR, US_PER_S
 from apps.fleet.choices import PriceKind
-from apps.fleet.models import SitePrice, SitePriceHour
+from apps.fleet.models import SitePrice
 from apps.fleet.selectors import active_prices
 from apps.fleet.tariffs import Tariff, hours_of
 
@@ -44,35 +44,42 @@ def derive_hour_prices(lab: Lab, now: int) -> set[int]:
 
     Only changed hours are written, and the rollups of their days become stale.
     """
-    after = _prices_of_hours(list(active_prices(lab).order_by("pk")), tariff_end(now))
+    after = hours_with_prices(active_prices(lab).order_by("pk"), 0, tariff_end(now))
     stored = HourPrice.objects.filter(site__lab=lab)
     for site_id in {*after, *stored.values_list("site_id", flat=True).distinct()}:
         _write(lab, site_id, after.get(site_id, {}))
     return {site_id for site_id, hours in after.items() if hours}
 
 
-def _prices_of_hours(prices: Iterable[SitePrice], end: int) -> dict[int, dict[int, PriceOfHour]]:
-    """Return {site id: {hour: its price}}. Files of hourly prices precede tariffs, later files
-    precede earlier ones.
+def hours_with_prices(
+    prices: Iterable[SitePrice], from_hour: int, to_hour: int
+) -> dict[int, dict[int, PriceOfHour]]:
+    """Return {site id: {hour: its price}} of ``[from_hour, to_hour)``, without flat prices.
+
+    Files of hourly prices precede tariffs, later files (``prices`` are in their order) precede
+    earlier ones.
     """
     dated: dict[int, list[SitePrice]] = {}
     files: dict[int, list[SitePrice]] = {}
     for price in prices:
-        (files if price.kind == PriceKind.HOURLY else dated).setdefault(price.site_id, []).append(
-            price
-        )
-    found = {site_id: _hours_of_tariffs(history, end) for site_id, history in dated.items()}
+        group = files if price.kind == PriceKind.HOURLY else dated
+        group.setdefault(price.site_id, []).append(price)
+    found = {
+        site_id: _hours_of_tariffs(history, from_hour, to_hour)
+        for site_id, history in dated.items()
+    }
     for site_id, rows in files.items():
         hours = found.setdefault(site_id, {})
         for row in rows:
-            values = SitePriceHour.objects.filter(price=row).values_list(
-                "hour", "ucurrency_per_kwh"
-            )
+            of_file = row.hours.filter(hour__gte=from_hour, hour__lt=to_hour)
+            values = of_file.values_list("hour", "ucurrency_per_kwh")
             hours.update({hour: PriceOfHour(row.pk, value) for hour, value in values})
     return {site_id: hours for site_id, hours in found.items() if hours}
 
 
-def _hours_of_tariffs(history: Iterable[SitePrice], end: int) -> dict[int, PriceOfHour]:
+def _hours_of_tariffs(
+    history: Iterable[SitePrice], from_hour: int, to_hour: int
+) -> dict[int, PriceOfHour]:
     """Return the prices of the tariffs of a site, each until its next price."""
     ordered = sorted(history, key=lambda price: price.from_hour)
     ends = [*(price.from_hour for price in ordered[1:]), END_HOUR]
@@ -81,7 +88,8 @@ def _hours_of_tariffs(history: Iterable[SitePrice], end: int) -> dict[int, Price
         if price.kind == PriceKind.TARIFF:
             tariff = Tariff(tuple(price.content["week"]), price.content["text"])
             zone = ZoneInfo(price.content["time_zone"])
-            for hour, value in hours_of(tariff, zone, price.from_hour, min(until, end)):
+            start, end = max(price.from_hour, from_hour), min(until, to_hour)
+            for hour, value in hours_of(tariff, zone, start, end):
                 hours[hour] = PriceOfHour(price.pk, value)
     return hours
 
@@ -114,8 +122,6 @@ def _spans(hours: list[int]) -> list[tuple[int, int]]:
     """Return intervals that contain all hours: those less than a day apart are joined. Beyond a
     number of intervals, one contains all.
     """
-    merged = [
-        (start, end - _DAY)
-        for start, end in merge_intervals((hour, hour + _DAY + 1) for hour in hours)
-    ]
+    extended = merge_intervals((hour, hour + _DAY + 1) for hour in hours)
+    merged = [(start, end - _DAY) for start, end in extended]
     return merged if len(merged) <= _MOST_SPANS else [(merged[0][0], merged[-1][1])]

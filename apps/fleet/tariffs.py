@@ -14,13 +14,14 @@ from zoneinfo import ZoneInfo
 from apps.core.errors import InvalidInput
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_NUMBERS = {day.lower(): number for number, day in enumerate(DAYS)}
 HOURS_PER_DAY, HOURS_PER_WEEK = 24, 168
 MAX_PRICE = 1_000_000  # per kWh
 MAX_LINES = 60
 OTHER = "other"
 EXAMPLE = "Mon-Fri 07-20 0.34\nother 0.22"
 _LINE = re.compile(
-    r"(?P<days>[A-Za-z,\- ]+?) +(?P<start>\d{1,2}) *- *(?P<end>\d{1,2}) +(?P<price>\S+)"
+    r"(?P<days>[A-Za-z,\- ]+?) +(?P<start>\d{1,2}) *- *(?P<end>\d{1,2}) +(?P<price>\S+)", re.ASCII
 )
 _OTHER_LINE = re.compile(rf"{OTHER} +(?P<price>\S+)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d{1,12}(\.\d{1,12})?", re.ASCII)
@@ -96,7 +97,8 @@ def parse_tariff(text: str) -> Tariff:
         )
     if errors:
         raise BadTariff(errors)
-    prices = tuple(price if price is not None else other or 0 for price in week)
+    rest = 0 if other is None else other  # without “other”, no hour is left
+    prices = tuple(rest if price is None else price for price in week)
     return Tariff(prices, "\n".join(line for line in lines if line))
 
 
@@ -112,7 +114,8 @@ def _enter(week: list[int | None], line: str) -> None:
     match = _LINE.fullmatch(line)
     if match is None:
         raise ValueError(
-            f"{line[:40]!r} is not a period. Write days, hours and price, such as Mon-Fri 07-20 0.34."
+            f"{line[:40]!r} is not a period. Write days, hours and price, such as "
+            "Mon-Fri 07-20 0.34."
         )
     start, end = int(match["start"]), int(match["end"])
     if not 0 <= start < end <= HOURS_PER_DAY:
@@ -132,16 +135,15 @@ def _enter(week: list[int | None], line: str) -> None:
 
 
 def _days(text: str) -> Iterator[int]:
-    numbers = {day.lower(): number for number, day in enumerate(DAYS)}
     found: set[int] = set()
     for part in text.replace(" ", "").lower().split(","):
         names = part.split("-")
-        if len(names) > 2 or any(name[:3] not in numbers or not name.isalpha() for name in names):
+        if len(names) > 2 or not set(names) <= _NUMBERS.keys():
             raise ValueError(
                 f"{text.strip()[:30]!r} are not days. Write Mon, Tue, Wed, Thu, Fri, Sat, Sun, "
                 "Mon-Fri or Sat,Sun."
             )
-        first, last = numbers[names[0][:3]], numbers[names[-1][:3]]
+        first, last = _NUMBERS[names[0]], _NUMBERS[names[-1]]
         if first > last:
             raise ValueError(f"{part[:20]!r}: the first day is after the last one.")
         found.update(range(first, last + 1))

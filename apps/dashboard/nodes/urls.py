@@ -6,6 +6,7 @@ from apps.dashboard.nodes import (
     bulk_views,
     fleet_views,
     live_views,
+    price_views,
     quarantine_views,
     site_views,
     views,
@@ -28,4 +29,5 @@ urlpatterns = [
     path("devices/<path:key>/", views.device, name="device"),
     path("sites/", site_views.sites, name="sites"),
     path("sites/<int:pk>/", site_views.site, name="site"),
+    path("sites/<int:pk>/prices/", price_views.site_prices, name="site-prices"),
 ]
