@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from apps.accounts.models import Lab, User
 from apps.carbon.factors import latest_annual
+from apps.carbon.models import HourPrice
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.formatting import factor_value, pue
 from apps.dashboard.nodes.change_preview import Effect
@@ -14,6 +15,7 @@ from apps.fleet.choices import PriceKind
 from apps.fleet.dated_facts import dated_intervals, value_at
 from apps.fleet.models import ACTIVE, DatedFact, Node, Site, SitePrice
 from apps.fleet.selectors import active_prices, placements_at, site_facts_of, sites_of, stays_at
+from apps.fleet.tariffs import range_text
 from apps.fleet.zones import zones as all_zones
 
 _CHANGES = {PriceKind.FLAT: "", PriceKind.TARIFF: " by time of use", PriceKind.HOURLY: " by hour"}
@@ -91,6 +93,10 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
     prices: dict[int, list[tuple[int, SitePrice]]] = {}
     for price in active_prices(lab).exclude(kind=PriceKind.HOURLY):
         prices.setdefault(price.site_id, []).append((price.from_hour, price))
+    by_hour = {
+        row.site_id: f"{range_text(*[row.ucurrency_per_kwh] * 2)} {row.price.currency} per kWh"
+        for row in HourPrice.objects.filter(site__lab=lab, hour=hour).select_related("price")
+    }
     rows = []
     for site in sites_of(lab):
         pue_ppm = value_at(places.pues[site.pk], hour)
@@ -100,7 +106,7 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
                 site,
                 value_at(places.zones.get(site.pk, ()), hour) or "",
                 pue(pue_ppm) if pue_ppm is not None else "",
-                price_text(current_price) if current_price else "",
+                by_hour.get(site.pk) or (price_text(current_price) if current_price else ""),
                 nodes.get(site.pk, 0),
             )
         )
