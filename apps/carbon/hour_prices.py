@@ -1,11 +1,10 @@
 """Derive the electricity prices of sites by hour, from tariffs and files of hourly prices.
 
-The ledger joins them as it joins factors by hour. Tariffs are written ahead for years; a daily job
-extends them. An hour without any has the flat price of its site, or none.
+The ledger joins them as it joins factors by hour. Hours are written for some weeks ahead; a daily
+job extends them. An hour without any has the flat price of its site, or none.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -14,13 +13,13 @@ from apps.carbon.choices import RollupKind
 from apps.carbon.models import HourPrice
 from apps.carbon.rollups.writer import mark_stale
 from apps.core.intervals import merge_intervals
-from apps.core.units import END_HOUR, US_PER_S
+from apps.core.units import END_HOUR, hour_of
 from apps.fleet.choices import PriceKind
 from apps.fleet.models import SitePrice
 from apps.fleet.selectors import active_prices
 from apps.fleet.tariffs import Tariff, hours_of
 
-YEARS_AHEAD = 2
+DAYS_AHEAD = 35
 _BATCH = 1000
 _MOST_SPANS = 50
 _DAY = 24
@@ -33,10 +32,9 @@ class PriceOfHour(NamedTuple):
     ucurrency_per_kwh: int
 
 
-def tariff_end(now: int) -> int:
-    """Return the hour until which tariffs are written: the end of the year after the next."""
-    year = datetime.fromtimestamp(now / US_PER_S, tz=UTC).year + YEARS_AHEAD + 1
-    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) // 3600
+def end_of_prices(now: int) -> int:
+    """Return the hour until which prices are written: energy is never later than the present."""
+    return hour_of(now) + DAYS_AHEAD * _DAY
 
 
 def derive_hour_prices(lab: Lab, now: int) -> set[int]:
@@ -44,7 +42,7 @@ def derive_hour_prices(lab: Lab, now: int) -> set[int]:
 
     Only changed hours are written, and the rollups of their days become stale.
     """
-    after = hours_with_prices(active_prices(lab).order_by("pk"), 0, tariff_end(now))
+    after = hours_with_prices(active_prices(lab).order_by("pk"), 0, end_of_prices(now))
     stored = HourPrice.objects.filter(site__lab=lab)
     for site_id in {*after, *stored.values_list("site_id", flat=True).distinct()}:
         _write(lab, site_id, after.get(site_id, {}))

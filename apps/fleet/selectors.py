@@ -238,9 +238,9 @@ def price_histories(lab: Lab) -> dict[int, list[tuple[int, int | None]]]:
     )
 
 
-def labs_with_tariffs() -> set[int]:
-    """Return the ids of the labs with a time-of-use tariff."""
-    rows = SitePrice.objects.filter(ACTIVE, kind=PriceKind.TARIFF)
+def labs_with_hour_prices() -> set[int]:
+    """Return the ids of the labs with a tariff or hourly prices."""
+    rows = SitePrice.objects.filter(ACTIVE).exclude(kind=PriceKind.FLAT)
     return set(rows.values_list("site__lab_id", flat=True))
 
 

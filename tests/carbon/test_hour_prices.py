@@ -18,7 +18,7 @@ from apps.accounts.models import AuditEntry
 from apps.carbon.figures.cost import cost_of, price_parts
 from apps.carbon.figures.energy import Figure, entries, figure, figures_by
 from apps.carbon.figures.figure_query import COST, FigureQuery, iso_hour
-from apps.carbon.hour_prices import tariff_end
+from apps.carbon.hour_prices import end_of_prices
 from apps.carbon.models import HourPrice, StaleSpan
 from apps.carbon.rollups import writer
 from apps.carbon.services import apply_factors
@@ -205,11 +205,11 @@ def test_withdrawing_the_latest_price_ignores_files(small: SmallLab) -> None:
 def test_tariffs_are_written_ahead_and_extended_daily(small: SmallLab) -> None:
     tariff(small, TARIFF, H0)
     last = HourPrice.objects.order_by("-hour").values_list("hour", flat=True)
-    assert last[0] >= tariff_end(NOW) - 1
+    assert last[0] >= end_of_prices(NOW) - 1
     HourPrice.objects.filter(hour__gt=H0 + 30).delete()
-    enqueue(kind="carbon.extend_tariffs", key="")
+    enqueue(kind="carbon.extend_hour_prices", key="")
     run_until_idle(worker="test")
-    assert last[0] >= tariff_end(NOW) - 1
+    assert last[0] >= end_of_prices(NOW) - 1
 
 
 def test_other_currencies_by_hour_stand_apart(small: SmallLab) -> None:
@@ -309,6 +309,7 @@ def test_the_cost_of_a_day_is_the_sum_of_its_hours(
             ]
             rest = periods[24]
             tariff(lab, "\n".join([*lines, f"other {rest / Decimal(10**6):f}"]), first + first_hour)
+            flat(lab, 0, first + 100)  # ends the tariff
             for i in range(first_hour, hours):
                 local = (start + timedelta(hours=i)).astimezone(BERLIN)
                 is_sunday = local.strftime("%a") == "Sun"

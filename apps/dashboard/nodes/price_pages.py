@@ -220,8 +220,8 @@ def file_preview(
         sides.append(figure(lab, query))
         transaction.set_rollback(True)
     unit = unit_for(COST, [side.cost_ucurrency for side in sides], currency=query.currency)
-    costs = [f"{format_value(side.cost_ucurrency, unit)} {unit.name}" for side in sides]
-    unpriced = [figure_text("energy_mj", side.without_price_mj) for side in sides]
+    cost, cost_after = (f"{format_value(side.cost_ucurrency, unit)} {unit.name}" for side in sides)
+    unpriced, unpriced_after = (figure_text("energy_mj", side.without_price_mj) for side in sides)
     return FilePreview(
         hours=len(file.hours),
         new=sum(hour not in before for hour in file.hours),
@@ -231,8 +231,8 @@ def file_preview(
         range=range_text(min(file.hours.values()), max(file.hours.values())),
         currency=currency,
         rows=[
-            ("Cost of the lab in this time", *costs),
-            ("Energy without a price", *unpriced),
+            ("Cost of the lab in this time", cost, cost_after),
+            ("Energy without a price", unpriced, unpriced_after),
         ],
     )
 
