@@ -81,5 +81,22 @@ def is_near(used: int, amount: int, expected: int | None) -> bool:
     return used * 100 >= amount * NEAR_PERCENT or (expected is not None and expected > amount)
 
 
+def is_inside(low: int, high: int, actual: int) -> bool:
+    """Return whether the actual total is within a range. Its bounds are part of it."""
+    return low <= actual <= high
+
+
+def error_ppm(expected: int, actual: int) -> int | None:
+    """Return how far a forecast is above the actual total (below: negative), in parts per million
+    of it. None without a total above 0.
+    """
+    return _half_up((expected - actual) * PPM, actual) if actual > 0 else None
+
+
+def hit_rate_ppm(inside: int, scored: int) -> int | None:
+    """Return the share of scored ranges with the actual total inside. None without any."""
+    return _half_up(inside * PPM, scored) if scored else None
+
+
 def _half_up(dividend: int, divisor: int) -> int:
     return (2 * dividend + divisor) // (2 * divisor)

@@ -3,7 +3,7 @@
 from datetime import date
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
 from apps.budgets.choices import BudgetMetric, PeriodKind
@@ -84,3 +84,47 @@ class BudgetAmount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.amount} from {self.first_day}"
+
+
+class BudgetForecast(models.Model):
+    """The forecast of a period as it was after ``day``, its last complete day.
+
+    - ``first_day``: of the period. ``used``: of its days until ``day``.
+    - ``total``, ``low``, ``high``: forecast and range, see :class:`apps.budgets.formulas.Forecast`.
+    - ``basis``: of emissions, '' for other metrics.
+    - ``actual``: use of the whole period, null until it is known. ``is_inside``: whether it is
+      within the range.
+    """
+
+    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="forecasts")
+    first_day = models.DateField()
+    day = models.DateField()
+    created_us = models.BigIntegerField()
+    basis = models.CharField(max_length=16, blank=True, default="")
+    used = models.BigIntegerField()
+    total = models.BigIntegerField()
+    low = models.BigIntegerField(null=True, blank=True)
+    high = models.BigIntegerField(null=True, blank=True)
+    actual = models.BigIntegerField(null=True, blank=True)
+    is_inside = models.BooleanField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["budget", "first_day", "day"], name="budget_forecast_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(low__isnull=True, high__isnull=True)
+                | Q(low__isnull=False, high__isnull=False, low__lte=F("high")),
+                name="budget_forecast_range_is_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(is_inside__isnull=True, actual__isnull=True)
+                | Q(is_inside__isnull=True, low__isnull=True)
+                | Q(is_inside__isnull=False, actual__isnull=False, low__isnull=False),
+                name="budget_forecast_score_of_range",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.total} after {self.day}"

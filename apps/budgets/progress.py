@@ -107,7 +107,7 @@ def progress_of(lab: Lab, budgets: Sequence[Budget], now: int) -> list[Progress]
         for kind, period in sorted(periods.items())
     }
     use = {
-        currency: daily_use(lab, _first_day_read(periods.values(), now), now, currency)
+        currency: daily_use(lab, first_day_read(periods.values(), now), now, currency)
         for currency in sorted({each.currency or lab.currency for each in budgets})
     }
     return [
@@ -122,7 +122,7 @@ def progress_of(lab: Lab, budgets: Sequence[Budget], now: int) -> list[Progress]
     ]
 
 
-def _first_day_read(periods: Iterable[BudgetPeriod], now: int) -> date:
+def first_day_read(periods: Iterable[BudgetPeriod], now: int) -> date:
     """Return the first day of the periods, and of the past ones of those with a forecast."""
     return min(
         period.past(PAST_PERIODS[PeriodKind(period.kind)])[-1].first_day

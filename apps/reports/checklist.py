@@ -67,7 +67,7 @@ def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: 
     """Return the checks of a period. ``rows``: its current figures. Four queries."""
     listed = list(rows)
     windows, waiting_mj = _quarantined(lab, from_hour, to_hour)
-    unsettled = _unsettled(lab, from_hour, to_hour)
+    unsettled = count_unsettled(lab, from_hour, to_hour)
     remaining_hours = max(0, to_hour - hour_of(now))
     coverage_ppm = _value(listed, LAB, COVERAGE)
     unattributed_mj = _value(listed, "~unattributed", ENERGY) or 0
@@ -125,7 +125,7 @@ def _quarantined(lab: Lab, from_hour: int, to_hour: int) -> tuple[int, int]:
     return windows, energy_mj
 
 
-def _unsettled(lab: Lab, from_hour: int, to_hour: int) -> int:
+def count_unsettled(lab: Lab, from_hour: int, to_hour: int) -> int:
     """Return the number of device-hours of a period whose energy is not in the ledger yet, and of
     pending jobs that compute all figures again.
     """

@@ -7,7 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.budgets.formulas import (
+    error_ppm,
     forecast,
+    hit_rate_ppm,
+    is_inside,
     is_near,
     past_ratio_ppm,
     quantile,
@@ -106,6 +109,31 @@ def test_the_same_share_leaves_a_day_of_the_past_period(
     assert 1 <= found < past_days
     assert abs(Fraction(found, past_days) - Fraction(day, days)) <= Fraction(1, past_days)
     assert same_share(day, days, days) == day
+
+
+@given(amounts, st.integers(-(10**15), 10**15))
+@example(3, 2)
+@example(1, 3)
+def test_the_error_is_the_distance_as_a_part_of_the_actual_use(expected: int, actual: int) -> None:
+    error = error_ppm(expected, actual)
+    if actual <= 0:
+        assert error is None
+    else:
+        assert error == rounded(10**6 * (Fraction(expected, actual) - 1))
+
+
+@given(st.lists(st.tuples(amounts, amounts, amounts), max_size=30))
+def test_the_hit_rate_counts_the_ranges_with_the_actual_use(
+    scored: list[tuple[int, int, int]],
+) -> None:
+    hits = [is_inside(min(a, b), max(a, b), actual) for a, b, actual in scored]
+    outside = sum(1 for a, b, actual in scored if (actual - a) * (actual - b) > 0)
+    assert sum(hits) == len(scored) - outside
+    rate = hit_rate_ppm(sum(hits), len(hits))
+    if scored:
+        assert rate == rounded(Fraction(10**6 * sum(hits), len(hits)))
+    else:
+        assert rate is None
 
 
 def test_near_is_four_fifths_or_a_forecast_above() -> None:

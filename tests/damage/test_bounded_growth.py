@@ -14,6 +14,7 @@ from apps.accounts.choices import CodePurpose
 from apps.accounts.jobs import DAY_US, INVITATION_RETENTION_US
 from apps.accounts.models import Invitation, OneTimeCode
 from apps.accounts.services.labs import issue_code
+from apps.budgets.jobs import START
 from apps.core.clock import now_us, utc
 from apps.core.database import table_sizes
 from apps.core.database.statistics import STATISTICS_JOB
@@ -64,7 +65,7 @@ def test_expired_rows_are_deleted_and_valid_ones_remain(lab: SmallLab) -> None:
     waiting = Job.objects.exclude(kind="test")
     assert {job.kind for job in waiting} == {
         CHECK_JOB, SEAL_JOB, STATISTICS_JOB, "core.clear_expired", "accounts.clear_expired",
-        "assets.orphan_files",
+        "assets.orphan_files", START, "billing.review_months",
     }  # fmt: skip
     assert all(now < job.due_us <= now_us() + DAY_US for job in waiting)
 
