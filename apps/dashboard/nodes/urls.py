@@ -6,7 +6,6 @@ from apps.dashboard.nodes import (
     bulk_views,
     fleet_views,
     live_views,
-    price_views,
     quarantine_views,
     site_views,
     views,
@@ -29,5 +28,4 @@ urlpatterns = [
     path("devices/<path:key>/", views.device, name="device"),
     path("sites/", site_views.sites, name="sites"),
     path("sites/<int:pk>/", site_views.site, name="site"),
-    path("sites/<int:pk>/prices/", price_views.site_prices, name="site-prices"),
 ]

@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
-from apps.dashboard.nodes.price_forms import PRICES_FORMS, HoursForm, RecordHoursForm
-from apps.dashboard.nodes.price_pages import monday_of, prices_page
+from apps.dashboard.prices.forms import PRICES_FORMS, HoursForm, RecordHoursForm
+from apps.dashboard.prices.prices_page import monday_of, prices_page
 from apps.fleet.price_files import SCALES
 from apps.fleet.selectors import site_of
 from apps.fleet.tariffs import EXAMPLE
@@ -39,4 +39,4 @@ def site_prices(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponse
         "columns": list(SCALES),
         "example": EXAMPLE,
     }
-    return render(request, "dashboard/nodes/site_prices.html", context, status=forms.status)
+    return render(request, "dashboard/prices/site_prices.html", context, status=forms.status)

@@ -9,7 +9,7 @@ from apps.core.spreadsheets.sources import base_name
 from apps.core.text import parse_record_number
 from apps.dashboard.decorators import MANAGERS, Visitor
 from apps.dashboard.forms import PageForm, StartFields, TextField
-from apps.dashboard.nodes.price_pages import FilePreview, file_preview
+from apps.dashboard.prices.prices_page import FilePreview, file_preview
 from apps.fleet.models import Site, SitePrice
 from apps.fleet.price_files import MAX_BYTES, MAX_ROWS, BadPriceRow, decode, parse_prices
 from apps.fleet.selectors import hourly_prices_at
