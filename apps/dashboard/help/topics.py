@@ -30,6 +30,7 @@ TOPICS = {
     "lab-basis": "factors#basis",
     "budgets": "budgets",
     "budget": "budgets#forecast",
+    "budget-forecasts-csv": "budgets#hit-rate",
     "grid-providers": "factor-providers",
     "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",
