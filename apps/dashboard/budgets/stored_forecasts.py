@@ -66,9 +66,9 @@ def stored_forecasts(budget: Budget, now: int) -> StoredForecasts:
     """Return the stored forecasts of a budget, latest first. Two queries."""
     stored = list(forecasts_of(budget)[: MAX_FORECASTS + 1])
     listed = stored[:MAX_FORECASTS]
-    highest = [each.total for each in listed]
-    unit = unit_for(budget.metric, highest, column=True, currency=budget.currency)
     today = _today(budget, now)
+    highest = [budget.amount_on(today), *(each.total for each in listed)]
+    unit = unit_for(budget.metric, highest, column=True, currency=budget.currency)
     return StoredForecasts(
         [_row(each, budget, unit, today) for each in listed],
         len(stored) > len(listed),

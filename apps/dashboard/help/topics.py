@@ -30,7 +30,6 @@ TOPICS = {
     "lab-basis": "factors#basis",
     "budgets": "budgets",
     "budget": "budgets#forecast",
-    "budget-forecasts-csv": "budgets#hit-rate",
     "grid-providers": "factor-providers",
     "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",
