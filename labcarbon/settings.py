@@ -70,6 +70,7 @@ INSTALLED_APPS = [
     "apps.pollers",
     "apps.carbon",
     "apps.activity",
+    "apps.billing",
     "apps.artifacts",
     "apps.trackers",
     "apps.preflight",

@@ -32,6 +32,7 @@ CLEAR_CHUNK = 500
 class _RunningJob:
     """The job that this context runs. ``rerun_due_us``: when it enqueued itself again."""
 
+    row: Job
     job: tuple[str, str]
     rerun_due_us: int | None = None
 
@@ -173,6 +174,23 @@ def release_dead_leases(*, host: str, is_alive: Callable[[int], bool]) -> int:
     return released
 
 
+class LeaseLost(Exception):
+    """Another worker took the job over."""
+
+
+def renew_lease() -> None:
+    """Keep the lease of the running job, for jobs that read longer than a lease. Call it often: it
+    writes at most every quarter of a lease. Raises LeaseLost.
+    """
+    running = _RUNNING.get()
+    if running is None or running.row.leased_until_us - now_us() > LEASE_US * 3 // 4:
+        return
+    until_us = now_us() + LEASE_US
+    if not _leased_row(running.row).update(leased_until_us=until_us):
+        raise LeaseLost(str(running.row))
+    running.row.leased_until_us = until_us
+
+
 def _leased_row(job: Job) -> QuerySet[Job]:
     """Return the job's row if this worker still holds the lease. A slow worker's lease may have
     been taken over.
@@ -184,7 +202,7 @@ def _leased_row(job: Job) -> QuerySet[Job]:
 
 def run_job(job: Job) -> bool:
     """Run a leased job. A failure is recorded and retried later. Returns whether it succeeded."""
-    running = _RunningJob((job.kind, job.key))
+    running = _RunningJob(job, (job.kind, job.key))
     token = _RUNNING.set(running)
     try:
         _HANDLERS[job.kind](job.key)

@@ -61,12 +61,19 @@ _READINGS = {
             "carbon.CertificateRange.prefix", "carbon.CertificateRange.text",
             "carbon.InstrumentEvidence.content_type", "carbon.EmissionFactor.zone",
             "carbon.EmissionFactor.zone_name", "carbon.OwnFactorFile.sha256",
+            "billing.BillingFile.sha256", "billing.BillingAccount.account",
+            "billing.BilledMonth.account", "billing.BilledMonth.month",
+            "billing.BilledMonth.currency", "billing.BillingItem.instance_type",
+            "billing.BillingItem.gpu", "billing.BillingItem.medium", "billing.BillingItem.region",
+            "billing.BillingItem.resource", "billing.BilledUse.digest",
         ),
         Reading.KEPT,
     ),
 }  # fmt: skip
 # Objects whose keys a person chooses.
-_FREE_KEYS = frozenset({"runs.Run.tags", "runs.Run.params", "artifacts.Artifact.tags"})
+_FREE_KEYS = frozenset(
+    {"runs.Run.tags", "runs.Run.params", "artifacts.Artifact.tags", "billing.BillingFile.found"}
+)
 
 
 def meta_of(model: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Formats of billing exports, one module each. Pure."""

@@ -1,0 +1,1 @@
+"""Writes of billing exports: upload, reading, recording, and the hours of collectors."""

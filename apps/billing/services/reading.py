@@ -1,0 +1,203 @@
+"""Reading of the lines of an uploaded export, as a stream, by jobs."""
+
+from collections.abc import Callable, Iterator
+from io import BufferedReader
+from itertools import islice
+from uuid import UUID
+
+from apps.billing.aggregation import Scan, Totals, add_line, millionths
+from apps.billing.choices import FileState
+from apps.billing.collectors import instances_of
+from apps.billing.formats.line import Line
+from apps.billing.formats.reading import open_reader
+from apps.billing.models import (
+    BilledMonth,
+    BillingAccount,
+    BillingFile,
+    BillingItem,
+    BillingTag,
+    FilePart,
+)
+from apps.billing.services.covered_hours import set_covered_hours
+from apps.billing.services.month_uses import compute_uses
+from apps.billing.unpacking import MAX_UNPACKED_BYTES, PartsFile, text_files
+from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
+from apps.core.jobs import renew_lease
+
+PROGRESS_LINES = 5_000
+ITEM_BATCH = 5_000
+
+
+def scan_file(*, uuid: UUID) -> None:
+    """Find the accounts, months and tags of a file."""
+    file = _file_in(uuid, FileState.SCANNING)
+    if file is None:
+        return
+    scan = Scan()
+
+    def read() -> None:
+        for line in _lines(file):
+            scan.add(line)
+        if not scan.accounts:
+            raise InvalidInput(
+                "The export has no line of compute, storage or transfer.",
+                field="file",
+                hint="Check that it is the export of the whole account.",
+            )
+
+    if not _read_or_refuse(file, read):
+        return
+    found = {
+        "accounts": dict(sorted(scan.accounts.items())),
+        "months": dict(sorted(scan.months.items())),
+        "tags": {key: dict(sorted(values.items())) for key, values in sorted(scan.tags.items())},
+    }
+    BillingFile.objects.filter(pk=file.pk, state=FileState.SCANNING).update(
+        state=FileState.MAPPING,
+        provider=file.provider,
+        found=found,
+        lines=scan.lines,
+        bytes_done=file.bytes,
+    )
+
+
+def read_file(*, uuid: UUID, now: int) -> None:
+    """Sum the lines of the mapped accounts and save them as months that are not current yet."""
+    file = _file_in(uuid, FileState.READING)
+    if file is None:
+        return
+    lab = file.lab
+    accounts = BillingAccount.objects.filter(lab=lab, provider=file.provider, is_included=True)
+    projects = dict(accounts.values_list("account", "project"))
+    tag = file.options.get("tag", "")
+    tagged = dict(
+        BillingTag.objects.filter(lab=lab, provider=file.provider, key=tag).values_list(
+            "value", "project"
+        )
+    )
+
+    def project_of(line: Line) -> int | None:
+        found = tagged.get(line.tags.get(tag, "")) if tag else None
+        return projects[line.account] if found is None else found
+
+    totals = Totals()
+    included, resources = frozenset(projects), frozenset(instances_of(lab))
+
+    def read() -> None:
+        for line in _lines(file):
+            add_line(totals, line, project_of, included, resources)
+
+    if not _read_or_refuse(file, read):
+        return
+    months = _store_months(file, totals)
+    for month in months:
+        renew_lease()
+        set_covered_hours(month)
+        compute_uses(month, now)
+    BillingFile.objects.filter(pk=file.pk, state=FileState.READING).update(
+        state=FileState.CHECKED,
+        bytes_done=file.bytes,
+        lines=totals.lines,
+        ignored=totals.ignored,
+    )
+
+
+def _store_months(file: BillingFile, totals: Totals) -> list[BilledMonth]:
+    """Replace the months of a file that is not confirmed."""
+    file.months.all().delete()
+    months = {
+        where: BilledMonth.objects.create(
+            file=file,
+            lab=file.lab,
+            provider=file.provider,
+            account=where[0],
+            month=where[1],
+            currency=currency,
+        )
+        for where, currency in sorted(totals.currencies.items())
+    }
+    rows = (
+        BillingItem(
+            month=months[key.account, key.month],
+            start_us=key.start_us,
+            end_us=key.end_us,
+            charge=key.charge,
+            category=key.category,
+            instance_type=key.instance_type,
+            gpu=key.gpu,
+            medium=key.medium,
+            region=key.region,
+            resource=key.resource,
+            project_id=key.project,
+            amount_millionths=millionths(sums.amount),
+            cost_ucurrency=millionths(sums.cost),
+            lines=sums.lines,
+        )
+        for key, sums in totals.items.items()
+    )
+    while batch := list(islice(rows, ITEM_BATCH)):
+        renew_lease()
+        BillingItem.objects.bulk_create(batch, batch_size=500)
+    return list(months.values())
+
+
+def _file_in(uuid: UUID, state: FileState) -> BillingFile | None:
+    return BillingFile.objects.select_related("lab").filter(uuid=uuid, state=state).first()
+
+
+def _read_or_refuse(file: BillingFile, read: Callable[[], None]) -> bool:
+    """Read a file; return whether it could be read. A refused file says why."""
+    try:
+        read()
+    except LabCarbonError as error:
+        BillingFile.objects.filter(pk=file.pk, state=file.state).update(
+            state=FileState.REFUSED, problem=f"{error.message} {error.hint}".strip()[:600]
+        )
+        FilePart.objects.filter(file=file).delete()
+        return False
+    return True
+
+
+def _lines(file: BillingFile) -> Iterator[Line]:
+    """Yield the lines of all files of an upload, and save the progress. Sets the provider."""
+    budget = [MAX_UNPACKED_BYTES]
+    before = 0
+    for number, part in enumerate(file.parts):
+        raw = _parts_file(file, number, part["bytes"])
+        for name, text in text_files(raw, part["name"], budget):
+            reader = None
+            try:
+                reader = open_reader(text)
+                if file.provider and file.provider != reader.provider:
+                    raise InvalidInput(
+                        "The files are exports of different providers.",
+                        field="file",
+                        hint="Upload the export of one provider at a time.",
+                    )
+                file.provider = reader.provider
+                for count, line in enumerate(reader.lines):
+                    if not count % PROGRESS_LINES:
+                        _save_progress(file, before + raw.tell())
+                    yield line
+            except UnicodeDecodeError as error:
+                raise InvalidInput(f"{name} is not UTF-8 text.", field="file") from error
+            except (InvalidInput, TooLarge) as error:
+                if reader is not None and reader.number and not error.message.startswith(name):
+                    error.message = f"{name}, line {reader.number}: {error.message}"
+                raise
+        before += part["bytes"]
+
+
+def _save_progress(file: BillingFile, done: int) -> None:
+    renew_lease()
+    BillingFile.objects.filter(pk=file.pk, state=file.state).update(
+        bytes_done=min(done, file.bytes)
+    )
+
+
+def _parts_file(file: BillingFile, number: int, size: int) -> BufferedReader:
+    def read_part(position: int) -> bytes:
+        part = FilePart.objects.get(file=file, number=number, position=position)
+        return bytes(part.content)
+
+    return BufferedReader(PartsFile(size, read_part), buffer_size=1 << 16)
