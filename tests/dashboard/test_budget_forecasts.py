@@ -71,11 +71,13 @@ def hit_rate_on(page: str) -> str:
 
 def cells_of(page: str) -> list[list[str]]:
     """Return the texts of the cells of each row of the table."""
-    rows = page[page.index("<tbody>") :].split("<tr>")[1:]
     return [
-        [" ".join(unescape(re.sub(r"<[^>]+>", "", cell)).split()) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
-        for row in rows
-    ]  # fmt: skip
+        [
+            " ".join(unescape(re.sub(r"<[^>]+>", "", cell)).split())
+            for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
+        ]
+        for row in page[page.index("<tbody>") :].split("<tr>")[1:]
+    ]
 
 
 def test_works(member: Client, lab: SmallLab) -> None:

@@ -13,7 +13,7 @@ from apps.budgets.choices import BudgetMetric, PeriodKind
 from apps.budgets.models import Budget
 from apps.budgets.services import end_budget
 from apps.fleet.services import set_price
-from tests.budgets.support import KWH, at, budget, use_days
+from tests.budgets.support import at, budget, use_days
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
@@ -172,7 +172,9 @@ def test_names_are_text(viewer: Client, lab: SmallLab, demo: Project) -> None:
     assert "<script>alert" not in text_of(viewer.get(PROJECT))
 
 
-@pytest.mark.parametrize(("address", "without", "one_budget"), [(OVERVIEW, 26, 29), (PROJECT, 16, 19)])
+@pytest.mark.parametrize(
+    ("address", "without", "one_budget"), [(OVERVIEW, 26, 29), (PROJECT, 16, 19)]
+)
 def test_queries(
     owner: Client, lab: SmallLab, demo: Project, address: str, without: int, one_budget: int
 ) -> None:

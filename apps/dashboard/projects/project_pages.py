@@ -349,9 +349,7 @@ def _people(
     visible = [
         (user, part) for user, part in figures.items() if user and visibility.of_os_user(user)
     ]
-    hidden = [
-        part for user, part in figures.items() if not user or not visibility.of_os_user(user)
-    ]
+    hidden = [part for user, part in figures.items() if not user or not visibility.of_os_user(user)]
     visible.sort(key=lambda item: -item[1].energy_mj)
     lines = [
         PersonUse(user, energy_and_emissions(query.replace(os_user=user), part, units))
