@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from apps.billing.services import reading, recording, uploads
+from apps.billing.services import file_contents, month_versions, uploads
 from apps.core.clock import now_us
 from apps.core.jobs import DAY_US, enqueue, job, periodic_job
 
@@ -12,20 +12,20 @@ TURN_US = 20_000_000  # of one run, so that other jobs have their turn
 @job(uploads.SCAN)
 def scan_file_job(key: str) -> None:
     """Find the accounts and tags of export ``key``."""
-    reading.scan_file(uuid=UUID(key))
+    file_contents.scan_file(uuid=UUID(key))
 
 
 @job(uploads.READ)
 def read_file_job(key: str) -> None:
     """Sum the lines of export ``key``. Nothing is recorded."""
-    reading.read_file(uuid=UUID(key), now=now_us())
+    file_contents.read_file(uuid=UUID(key), now=now_us())
 
 
 @job(uploads.RECORD)
 def record_file_job(key: str) -> None:
     """Record export ``key`` in batches, from where it was interrupted."""
     turn_end_us = now_us() + TURN_US
-    for _ in recording.record_batches(uuid=UUID(key), now=now_us()):
+    for _ in month_versions.record_batches(uuid=UUID(key), now=now_us()):
         if now_us() >= turn_end_us:
             enqueue(kind=uploads.RECORD, key=key)
             return
@@ -34,6 +34,6 @@ def record_file_job(key: str) -> None:
 @periodic_job("billing.review_months")
 def review_months_job() -> int:
     """Count days that ended since, and leave out hours that a collector measured since."""
-    for _ in recording.review_months(now=now_us()):
+    for _ in month_versions.review_months(now=now_us()):
         pass
     return now_us() + DAY_US

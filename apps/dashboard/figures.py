@@ -266,6 +266,20 @@ def signed(value: int, metric: str, unit: Unit | None = None, *, currency: str =
 
 
 @dataclass(frozen=True)
+class ChangeSince:
+    """What a figure has changed by since: 'unchanged', 'up' or 'down' by its size without sign."""
+
+    direction: str
+    size: Projected
+
+
+def change_since(change: int, metric: str) -> ChangeSince:
+    """Return a difference in words."""
+    direction = "up" if change > 0 else "down" if change < 0 else "unchanged"
+    return ChangeSince(direction, estimated(abs(change), metric))
+
+
+@dataclass(frozen=True)
 class EmbodiedQuantity:
     """An amount of the catalogue, in kg CO2e. Its explanation is the catalogue entry with source
     and licence.

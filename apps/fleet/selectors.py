@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.fleet.choices import SiteKind
+from apps.fleet.choices import PriceKind, SiteKind
 from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
 from apps.fleet.models import ACTIVE, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
 from apps.fleet.zones import DECLARED, find_zone, zones
@@ -117,7 +117,7 @@ def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice 
     facts: dict[str, QuerySet[SiteZone] | QuerySet[SitePue] | QuerySet[SitePrice]] = {
         "zone": site.zones.all(),
         "pue": site.pues.all(),
-        "price": site.prices.all(),
+        "price": site.prices.exclude(kind=PriceKind.HOURLY),
     }
     return facts[kind].filter(ACTIVE, pk=pk).first()
 
@@ -221,9 +221,27 @@ def active_prices(lab: Lab) -> QuerySet[SitePrice]:
     return SitePrice.objects.filter(ACTIVE, site__lab=lab)
 
 
-def price_histories(lab: Lab) -> dict[int, list[tuple[int, int]]]:
-    """Return {site id: (from hour, id of the price)}, oldest first. One query."""
-    return _grouped(active_prices(lab).values_list("site_id", "from_hour", "pk"))
+def price_histories(lab: Lab) -> dict[int, list[tuple[int, int | None]]]:
+    """Return {site id: (from hour, id of the flat price, None for a tariff)}, oldest first. One
+    query.
+    """
+    rows = active_prices(lab).exclude(kind=PriceKind.HOURLY)
+    return _grouped(
+        (site_id, from_hour, pk if kind == PriceKind.FLAT else None)
+        for site_id, from_hour, pk, kind in rows.values_list("site_id", "from_hour", "pk", "kind")
+    )
+
+
+def labs_with_hour_prices() -> set[int]:
+    """Return the ids of the labs with a tariff or hourly prices."""
+    rows = SitePrice.objects.filter(ACTIVE).exclude(kind=PriceKind.FLAT)
+    return set(rows.values_list("site__lab_id", flat=True))
+
+
+def hourly_prices_at(site: Site) -> QuerySet[SitePrice]:
+    """Return the files of hourly prices of a site, latest first, also withdrawn ones."""
+    rows = site.prices.filter(kind=PriceKind.HOURLY).order_by("-pk")
+    return rows.select_related("recorded_by", "withdrawn_by")
 
 
 def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]]]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
 from django.db.models import F
 
@@ -15,12 +17,14 @@ from apps.ingest.models import DirtyHour, QuarantinedWindow
 from apps.ingest.services.decisions import default_time
 from apps.reports.conservation import COVERAGE, ENERGY, WITHOUT_FACTOR
 from apps.reports.rows import FACTOR, LAB, LINE, Row
+from apps.reports.selectors import first_data_hour
 
-OVER, SETTLED = "over", "settled"
+OVER, DATA, SETTLED = "over", "data", "settled"
 COVERED, QUARANTINED, UNATTRIBUTED = "coverage", "quarantined", "unattributed"
 PROVISIONAL, PRICED = "provisional", "priced"
 LABELS = {
     OVER: "the period is over",
+    DATA: "the lab has data",
     SETTLED: "energy is settled",
     COVERED: "coverage",
     QUARANTINED: "quarantined windows",
@@ -35,7 +39,7 @@ _LAB_JOBS = ("attribution.lab", "carbon.apply_factors", "assets.use_all", "asset
 @dataclass(frozen=True)
 class Check:
     """A check. ``value``: what is open (hours, ppm, windows, mJ), None if it is unknown. An open
-    check with ``blocks`` must be resolved first.
+    check with ``blocks`` must be resolved first. ``first_day``: of the lab's data, None for none.
     """
 
     kind: str
@@ -43,6 +47,7 @@ class Check:
     value: int | None
     energy_mj: int = 0
     blocks: bool = False
+    first_day: date | None = None
 
     @property
     def label(self) -> str:
@@ -54,9 +59,12 @@ class Check:
         """Return what is open, with its unit; '' for nothing."""
         if self.is_done:
             return ""
+        if self.kind == DATA:
+            return first_data_text(self.first_day)
         if self.kind == COVERED:
-            known = "unknown" if self.value is None else f"{self.value / 10_000:.4g} %"
-            return f"{known} of the device time has data"
+            if self.value is None:
+                return "unknown: no device was expected to measure"
+            return f"{self.value / 10_000:.4g} % of the device time has data"
         if self.kind in (OVER, SETTLED):
             return f"{self.value} {'hours' if self.kind == OVER else 'hours or jobs'} remain"
         energy = plain_amount(self.energy_mj, UNITS)
@@ -64,10 +72,11 @@ class Check:
 
 
 def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: int) -> list[Check]:
-    """Return the checks of a period. ``rows``: its current figures. Four queries."""
+    """Return the checks of a period. ``rows``: its current figures. Seven queries."""
     listed = list(rows)
     windows, waiting_mj = _quarantined(lab, from_hour, to_hour)
     unsettled = count_unsettled(lab, from_hour, to_hour)
+    first_hour = first_data_hour(lab)
     remaining_hours = max(0, to_hour - hour_of(now))
     coverage_ppm = _value(listed, LAB, COVERAGE)
     unattributed_mj = _value(listed, "~unattributed", ENERGY) or 0
@@ -75,6 +84,7 @@ def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: 
     unpriced_mj = _value(listed, LAB, WITHOUT_FACTOR) or 0
     return [
         Check(OVER, not remaining_hours, remaining_hours, blocks=True),
+        _data_check(lab, first_hour, to_hour),
         Check(SETTLED, not unsettled, unsettled, blocks=True),
         Check(COVERED, coverage_ppm == PPM, coverage_ppm),
         Check(QUARANTINED, not windows, windows, waiting_mj),
@@ -82,6 +92,22 @@ def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: 
         Check(PROVISIONAL, not provisional_mj, provisional_mj, provisional_mj),
         Check(PRICED, not unpriced_mj, unpriced_mj, unpriced_mj),
     ]
+
+
+def first_data_text(first_day: date | None) -> str:
+    """Return the day of the lab's first data, in words."""
+    if first_day is None:
+        return "no energy, no activity and no hardware yet"
+    return f"the first energy, activity or hardware is of {first_day.isoformat()}"
+
+
+def _data_check(lab: Lab, first_hour: int | None, to_hour: int) -> Check:
+    """Check that a period is not before all data of the lab."""
+    if first_hour is None:
+        return Check(DATA, False, None, blocks=True)
+    first = datetime.fromtimestamp(first_hour * 3600, tz=ZoneInfo(lab.time_zone))
+    is_before = to_hour <= first_hour
+    return Check(DATA, not is_before, first_hour, blocks=True, first_day=first.date())
 
 
 def _value(rows: Iterable[Row], subject: str, metric: str) -> int | None:

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Min, OuterRef, QuerySet, Subquery
 
 from apps.accounts.models import Lab
+from apps.assets.models import EmbodiedCharge, LifecycleEvent
 from apps.carbon.figures.figure_query import HARDWARE_METRICS, HIDDEN, USE_METRICS, FigureQuery
 from apps.core.errors import Conflict
 from apps.core.units import INT64_MAX
+from apps.energy.models import LedgerEntry
 from apps.reports.conservation import ASSET
 from apps.reports.models import Statement
 from apps.reports.rows import FACTOR, LAB, LINE, NAME, STATEMENT, Row, digest_of_text, one_line
@@ -66,6 +68,18 @@ def revisions(statement: Statement) -> QuerySet[Statement]:
         .select_related("created_by")
         .order_by("-revision")
     )
+
+
+def first_data_hour(lab: Lab) -> int | None:
+    """Return the first hour with energy (measured or of an activity) or hardware of a lab, None for
+    none. Three queries.
+    """
+    firsts = (
+        LedgerEntry.objects.filter(lab=lab).aggregate(first=Min("hour")),
+        EmbodiedCharge.objects.filter(lab=lab).aggregate(first=Min("from_hour")),
+        LifecycleEvent.objects.filter(asset__lab=lab).aggregate(first=Min("hour")),
+    )
+    return min((each["first"] for each in firsts if each["first"] is not None), default=None)
 
 
 def frozen_rows(statement: Statement) -> list[Row]:

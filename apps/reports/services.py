@@ -12,7 +12,7 @@ from apps.accounts.models import Lab, User
 from apps.carbon.figures.figure_query import iso_hour
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.intervals import midnight_hour
-from apps.reports.checklist import OVER, checklist
+from apps.reports.checklist import DATA, OVER, Check, checklist
 from apps.reports.choices import StatementAct
 from apps.reports.conservation import imbalances
 from apps.reports.figures import current_rows
@@ -54,7 +54,8 @@ def close_period(
 ) -> ClosedPeriod:
     """Freeze the figures of days of the lab as revision 1. A closed period stays as it is.
 
-    Raises InvalidInput for a period that is not over, Conflict while figures are being computed.
+    Raises InvalidInput for a period that is not over or before all data of the lab, Conflict while
+    figures are being computed.
     """
     from_hour, to_hour = period_hours(lab, first_day, last_day)
     closed = latest_statement(lab, from_hour, to_hour)
@@ -95,7 +96,8 @@ def restate_period(*, statement: Statement, reason: str, by: User | None, now: i
             field="reason",
             hint=f"State in up to {MAX_REASON} characters why the figures have changed.",
         )
-    rows = _consistent_rows(statement.lab, statement.from_hour, statement.to_hour, now)
+    hours = statement.from_hour, statement.to_hour
+    rows = _consistent_rows(statement.lab, *hours, now, needs_data=False)
     with transaction.atomic():
         lab = audit.hold(statement.lab)
         latest = latest_statement(lab, statement.from_hour, statement.to_hour)
@@ -119,10 +121,19 @@ def restate_period(*, statement: Statement, reason: str, by: User | None, now: i
     return ClosedPeriod(restated, True)
 
 
-def _consistent_rows(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Row]:
-    """Return the current rows of one moment: two reads with the same result contain no change."""
+def _consistent_rows(
+    lab: Lab, from_hour: int, to_hour: int, now: int, *, needs_data: bool = True
+) -> list[Row]:
+    """Return the current rows of one moment: two reads with the same result contain no change.
+    ``needs_data`` False: a closed period can be restated even if the lab's data was withdrawn.
+    """
     rows = current_rows(lab, from_hour, to_hour, now)
-    _require_checks(lab, from_hour, to_hour, rows, now)
+    open_checks = [
+        check
+        for check in checklist(lab, from_hour, to_hour, rows, now)
+        if check.blocks and not check.is_done and (needs_data or check.kind != DATA)
+    ]
+    _require_none(open_checks, to_hour)
     for _ in range(_READS):
         before, rows = rows, current_rows(lab, from_hour, to_hour, now)
         if before == rows:
@@ -139,20 +150,36 @@ def _consistent_rows(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[R
     return rows
 
 
-def _require_checks(lab: Lab, from_hour: int, to_hour: int, rows: Sequence[Row], now: int) -> None:
-    for check in checklist(lab, from_hour, to_hour, rows, now):
-        if check.is_done or not check.blocks:
-            continue
+def _require_none(open_checks: Sequence[Check], to_hour: int) -> None:
+    """Raise the error of the first open check."""
+    for check in open_checks:
         if check.kind == OVER:
             raise InvalidInput(
                 "The period is not over.",
                 field="last_day",
                 hint=f"It ends at {iso_hour(to_hour)}. Close it afterwards.",
             )
+        if check.kind == DATA:
+            raise _without_data(check)
         raise Conflict(
             f"{check.value} hours or jobs of this period are still computed.",
             hint="Try again in a minute.",
         )
+
+
+def _without_data(check: Check) -> InvalidInput:
+    if check.first_day is None:
+        return InvalidInput(
+            "The lab has no energy, no activity and no hardware yet.",
+            field="last_day",
+            hint="Close a period after its use is measured or entered.",
+        )
+    day = check.first_day.isoformat()
+    return InvalidInput(
+        f"The period is before the lab's first energy, activity or hardware, which is of {day}.",
+        field="last_day",
+        hint=f"Choose {day} or a later day.",
+    )
 
 
 def _store(statement: Statement, rows: Sequence[Row], previous: str, act: StatementAct) -> None:

@@ -6,12 +6,12 @@ from uuid import UUID
 from django.db.models import BigIntegerField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.http import QueryDict
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from apps.accounts.authentication import Caller
 from apps.accounts.selectors import may_see_person, role_in
+from apps.core.api import NumberCursorPagination
 from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
 from apps.core.units import INT64_MAX
@@ -27,7 +27,7 @@ _MAX_PARAMS = 10
 _ORDERS = {"started": "started_us", "ended": "ended_or_going_on", "name": "name"}
 
 
-class RunCursorPagination(CursorPagination):
+class RunCursorPagination(NumberCursorPagination):
     """Pages in the order of ``sort``. A running run sorts after all ended ones."""
 
     page_size = 50
@@ -47,6 +47,11 @@ class RunCursorPagination(CursorPagination):
                 hint=f"Use one of {', '.join(_ORDERS)}, with - for descending.",
             )
         return f"{down}{column}", f"{down}id"
+
+    def is_valid_position(self, text: str, request: Request) -> bool:
+        if request.query_params.get("sort", "").removeprefix("-") == "name":
+            return not is_unstorable(text)
+        return super().is_valid_position(text, request)
 
 
 def filter_runs(who: Caller, params: QueryDict) -> QuerySet[Run]:

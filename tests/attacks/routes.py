@@ -13,6 +13,7 @@ from apps.activity.models import Activity, ActivityFile
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
+from apps.billing.models import BilledMonth, BillingFile
 from apps.budgets.models import Budget
 from apps.carbon.market.models import Instrument
 from apps.carbon.own_factors.models import OwnFactorFile
@@ -125,7 +126,8 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/activities/": ("uuid", Activity), "/statements/": ("pk", Statement),
     "/activities/import/": ("uuid", ActivityFile), "/budgets/": ("pk", Budget),
     "/market/instruments/": ("pk", Instrument),
-    "/factors/import/": ("uuid", OwnFactorFile),
+    "/factors/import/": ("uuid", OwnFactorFile), "/billing/": ("uuid", BillingFile),
+    "/billing/months/": ("pk", BilledMonth),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

@@ -15,7 +15,7 @@ from apps.accounts.models import AuditEntry
 from apps.activity.models import Activity
 from apps.billing.formats import gcp
 from apps.billing.models import BilledMonth, BilledUse, BillingFile, BillingItem, FilePart
-from apps.billing.services.recording import confirm, review_months
+from apps.billing.services.month_versions import confirm, review_months
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput
 from apps.core.jobs import run_until_idle
@@ -23,20 +23,18 @@ from apps.core.units import US_PER_HOUR
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.fleet.models import Device
 from apps.ingest.services.seal import seal_windows
-from tests.billing.support import (
+from tests.billing.exports import (
     AWS_ACCOUNT,
     AZURE_COLUMNS,
     OTHER_ACCOUNT,
     aws_row,
     azure_row,
-    checked,
     csv_bytes,
     gcp_row,
     json_bytes,
     packed,
-    recorded,
-    uploaded,
 )
+from tests.billing.support import checked, recorded, uploaded
 from tests.builders import SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db
@@ -163,12 +161,12 @@ def test_a_corrected_month_replaces_the_whole_month_and_only_it(lab: SmallLab) -
 
 
 def test_a_killed_recording_continues(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apps.billing.services import month_uses, recording
+    from apps.billing.services import month_uses, month_versions
 
     monkeypatch.setattr(month_uses, "BATCH", 2)
     file = checked(lab, csv_bytes(aws_row(day=day) for day in range(1, 10)))
     confirm(file=file, by=lab.owner, now=now_us())
-    for number, _ in enumerate(recording.record_batches(uuid=file.uuid, now=now_us())):
+    for number, _ in enumerate(month_versions.record_batches(uuid=file.uuid, now=now_us())):
         if number == 1:
             break
     assert 0 < len(active()) < 9
@@ -392,9 +390,9 @@ def test_files_that_cannot_be_read_say_why_and_record_nothing(lab: SmallLab, nam
 
 
 def test_a_bomb_is_refused(lab: SmallLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apps.billing.services import reading
+    from apps.billing.services import file_contents
 
-    monkeypatch.setattr(reading, "MAX_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(file_contents, "MAX_UNPACKED_BYTES", 1 << 20)
     content = csv_bytes([aws_row()]) + b" " * (4 << 20)
     file = uploaded(lab, packed(content))
     assert file.state == "refused"

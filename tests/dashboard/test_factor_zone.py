@@ -138,7 +138,7 @@ def test_invalid_periods_are_refused(owner: Client, query: str) -> None:
     assert owner.get(f"{HOURS}?{query}").status_code == 400
 
 
-@pytest.mark.parametrize("zone", ["XX", "de", "declared", "DE%20"])
+@pytest.mark.parametrize("zone", ["XX", "declared", "DE%20"])
 def test_unknown_zones_are_not_found(owner: Client, zone: str) -> None:
     assert owner.get(f"/factors/{zone}/").status_code == 404
     assert owner.get(f"/factors/{zone}/hours.csv").status_code == 404
@@ -174,3 +174,13 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(owner: Client, lab: S
         for number in range(60)
     )  # fmt: skip
     assert queries(owner, PATH) == few
+
+
+@pytest.mark.parametrize("path", ["/factors/de/", "/factors/De/?page=2"])
+def test_a_code_in_lower_case_leads_to_the_zone(owner: Client, path: str) -> None:
+    answer = owner.get(path)
+    assert answer.status_code == 302
+    assert answer["Location"] == PATH + path.partition("/?")[2].replace("page", "?page")
+    assert owner.get(answer["Location"]).status_code == 200
+    for unknown in ("/factors/xx-nowhere/", "/factors/no%20zone/"):
+        assert owner.get(unknown).status_code == 404

@@ -172,6 +172,10 @@ def test_bad_rows_are_listed_and_nothing_is_imported(owner: Client, lab: SmallLa
         (b"", "column zone is missing"),
         (HEADER.encode(), "no rows below"),
         (GOOD.encode("utf-16"), "not UTF-8"),
+        (b"PK\x03\x04" + bytes(30), "ZIP or spreadsheet"),
+        (b"PK\x05\x06" + bytes(18), "ZIP or spreadsheet"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(30), "ZIP or spreadsheet"),
+        (b"PK,basis\n", "column zone is missing"),
         (GOOD.replace("Energy", "Énergie").encode("cp1252"), "line 2"),
         (GOOD.replace("Meter", "Me\x00ter").encode(), "Line 4 contains a NUL"),
         (GOOD.replace(",", ";").encode(), "semicolons"),
@@ -286,6 +290,23 @@ def test_an_imported_file_is_listed_and_withdrawn_with_a_reason(
     assert "data-withdrawn" in text_of(owner.get(PATH))
     assert not EmissionFactor.objects.filter(lab=lab.lab, superseded_us__isnull=True).exists()
     assert owner.get(f"{address}?withdraw").status_code == 200
+
+
+def test_a_second_withdrawal_says_who_withdrew_first_and_when(owner: Client, lab: SmallLab) -> None:
+    address = imported(owner, GOOD)
+    data = {"action": "withdraw", "reason": "Wrong meter"}
+    for answer in (owner.post(address, data), owner.post(address, {**data, "reason": "Again"})):
+        assert answer.status_code == 302
+    page = text_of(owner.get(address))
+    assert "withdrawn before" in page
+    lead = page.split("data-withdrawn")[1].split("</p>")[0]
+    assert "<time" in lead
+    assert "by owner" in lead
+    assert "Wrong meter" in lead
+    assert "Waiting for the worker" in page  # the figures are not calculated again yet
+    run_until_idle(worker="test")
+    assert "Waiting for the worker" not in text_of(owner.get(address))
+    assert AuditEntry.objects.filter(action="own_factors.withdrawn").count() == 1
 
 
 def test_only_pis_and_admins_of_the_lab_withdraw(

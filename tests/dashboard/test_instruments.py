@@ -1,13 +1,17 @@
 """/market/instruments/ : list, add, one instrument, withdrawal, and its document."""
 
 import re
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from apps.accounts.models import AuditEntry
 from apps.carbon.market.models import Instrument, InstrumentEvidence
+from apps.dashboard.market.instrument_forms import InstrumentForm
+from apps.dashboard.market.instrument_pages import PAGE_ROWS
 from tests.builders import SmallLab
 from tests.carbon.market.instruments import add
 from tests.dashboard.support import (
@@ -114,13 +118,17 @@ def test_a_certificate_is_used_once(owner: Client) -> None:
     assert fields_with_errors(text_of(answer)) == ["certificates"]
     assert f"of {FORM['name']}." in text_of(answer)
     row = Instrument.objects.get()
-    assert post(owner, f"{LIST}{row.pk}/", reason="").status_code == 400
-    assert post(owner, f"{LIST}{row.pk}/", reason="Sold <again>").status_code == 302
+    assert post(owner, f"{LIST}{row.pk}/", action="withdraw", reason="").status_code == 400
+    assert (
+        post(owner, f"{LIST}{row.pk}/", action="withdraw", reason="Sold <again>").status_code == 302
+    )
     page = text_of(owner.get(f"{LIST}{row.pk}/"))
     assert "Sold &lt;again&gt;" in page
     assert 'name="reason"' not in page
+    assert "?withdraw" not in page
+    assert 'name="reason"' not in text_of(owner.get(f"{LIST}{row.pk}/?withdraw"))
     assert "data-withdrawn" in text_of(owner.get(LIST))
-    assert post(owner, f"{LIST}{row.pk}/", reason="Twice").status_code == 409
+    assert post(owner, f"{LIST}{row.pk}/", action="withdraw", reason="Twice").status_code == 409
     assert post(owner, name="Again", certificates="GO-3 to GO-9").status_code == 302
 
 
@@ -141,6 +149,81 @@ def test_the_document_is_a_download_for_managers(
     assert owner.get(address).status_code == 404
 
 
+def test_a_withdrawal_is_confirmed_on_a_page_of_its_own(lab: SmallLab, owner: Client) -> None:
+    address = f"{LIST}{add(lab.lab).pk}/"
+    page = text_of(owner.get(address))
+    assert 'href="?withdraw#withdraw"' in page
+    assert 'name="reason"' not in page
+    page = text_of(owner.get(f"{address}?withdraw"))
+    assert 'data-form="withdraw"' in page
+    assert 'value="withdraw"' in page
+    assert f'href="{address}">Cancel' in page
+    answer = post(owner, address, action="withdraw", reason=" ")
+    assert answer.status_code == 400
+    assert fields_with_errors(text_of(answer)) == ["reason"]
+    for action in ({}, {"action": "nope"}):
+        assert post(owner, address, reason="x", **action).status_code == 400
+    assert Instrument.objects.get().withdrawn_us is None
+
+
+def test_a_document_is_added_later_and_once(
+    lab: SmallLab, owner: Client, viewer: Client, member: Client, outsider: Client
+) -> None:
+    address = f"{LIST}{add(lab.lab).pk}/"
+    assert 'data-form="document"' in text_of(owner.get(address))
+
+    def upload(client: Client, content: bytes = PDF, name: str = "proof.pdf") -> Any:
+        return post(client, address, action="document", evidence=SimpleUploadedFile(name, content))
+
+    for client, status in ((viewer, 403), (member, 403), (outsider, 404)):
+        assert upload(client).status_code == status
+    for content, status in (
+        (b"", 400), (b"<svg onload=alert(1)>", 400), (PDF + b"x" * (5 * 2**20), 413),
+    ):  # fmt: skip
+        answer = upload(owner, content)
+        assert answer.status_code == status
+        assert fields_with_errors(text_of(answer)) == ["evidence"]
+    assert post(owner, address, action="document").status_code == 400
+    assert not InstrumentEvidence.objects.exists()
+    assert upload(owner).status_code == 302
+    assert owner.get(f"{address}evidence/").content == PDF
+    page = text_of(owner.get(address))
+    assert "proof.pdf" in page
+    assert 'data-form="document"' not in page
+    assert upload(owner, name="other.pdf").status_code == 409
+    [entry] = AuditEntry.objects.filter(action="instrument.document_added")
+    assert entry.details["evidence_sha256"] == sha256(PDF).hexdigest()
+
+
+def test_a_withdrawn_instrument_gets_no_document(lab: SmallLab, owner: Client) -> None:
+    address = f"{LIST}{add(lab.lab).pk}/"
+    post(owner, address, action="withdraw", reason="Sold")
+    assert 'data-form="document"' not in text_of(owner.get(address))
+    file = SimpleUploadedFile("proof.pdf", PDF)
+    assert post(owner, address, action="document", evidence=file).status_code == 409
+    assert not InstrumentEvidence.objects.exists()
+
+
+def test_each_field_of_the_form_has_a_help_text(owner: Client) -> None:
+    form = text_of(owner.get(ADD)).split('enctype="multipart/form-data"')[1].split("</form>")[0]
+    assert (
+        form.count('class="field"') == form.count('class="help"') == len(InstrumentForm.base_fields)
+    )
+
+
+def test_long_lists_have_pages(lab: SmallLab, owner: Client) -> None:
+    for number in range(PAGE_ROWS + 3):
+        add(lab.lab, name=f"Park {number}")
+    first, second = (text_of(owner.get(f"{LIST}{query}")) for query in ("", "?page=2"))
+    assert first.count("data-instrument=") == PAGE_ROWS
+    assert second.count("data-instrument=") == 3
+    assert 'href="?page=2" rel="next"' in first
+    assert 'href="?page=1" rel="prev"' in second
+    assert f'data-count="{PAGE_ROWS + 3}"' in first
+    for query in ("?page=0", "?page=x", "?page=-1", f"?page={10**30}"):
+        assert owner.get(f"{LIST}{query}").status_code == 400
+
+
 def test_hostile_texts_are_texts(owner: Client) -> None:
     texts = dict.fromkeys(("name", "registry", "beneficiary", "notes"), HOSTILE[:100])
     assert post(owner, **texts).status_code == 302
@@ -155,11 +238,14 @@ def test_only_pis_and_admins_write(
     for client in (viewer, member):
         assert f'href="{ADD}"' not in text_of(client.get(LIST))
         assert client.get(ADD).status_code == post(client).status_code == 403
-        assert 'name="reason"' not in text_of(client.get(f"{LIST}{row.pk}/"))
-        assert post(client, f"{LIST}{row.pk}/", reason="x").status_code == 403
+        for query in ("", "?withdraw"):
+            page = text_of(client.get(f"{LIST}{row.pk}/{query}"))
+            assert 'name="reason"' not in page
+            assert 'data-form="document"' not in page
+        assert post(client, f"{LIST}{row.pk}/", action="withdraw", reason="x").status_code == 403
     assert 'data-empty="instruments"' in text_of(outsider.get(LIST))
     assert outsider.get(f"{LIST}{row.pk}/").status_code == 404
-    assert post(outsider, f"{LIST}{row.pk}/", reason="x").status_code == 404
+    assert post(outsider, f"{LIST}{row.pk}/", action="withdraw", reason="x").status_code == 404
     assert Instrument.objects.get().withdrawn_us is None
 
 

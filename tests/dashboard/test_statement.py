@@ -17,11 +17,13 @@ from apps.accounts.choices import Role
 from apps.accounts.models import Membership, User
 from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
+from apps.dashboard.statements.statement_page import statement_page
 from apps.reports.conservation import EMISSION, ENERGY
 from apps.reports.models import Statement
 from apps.reports.rows import LAB, Lines
 from apps.reports.selectors import differences, frozen_rows
-from tests.builders import T0, SmallLab
+from tests.assets.support import bought
+from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.conftest import client_of
 from tests.dashboard.support import (
     assert_each_figure_explains_itself,
@@ -127,6 +129,36 @@ def test_later_data_shows_what_it_differs_by_and_stays_frozen(
     assert_each_figure_explains_itself(owner, page)
 
 
+def test_changes_since_closing_are_composed_of_their_integers(
+    lab: SmallLab, statement: Statement, owner: Client
+) -> None:
+    def notice(path: str) -> str:
+        page = text_of(owner.get(path)).split("data-stale")[1].split("</div>")[0]
+        return " ".join(re.sub(r"<[^>]*>", "", page).replace("\xa0", " ").split())
+
+    provisional(lab.lab, {0: 99})  # of 321 g/kWh before
+    for path in (address(statement), f"/?{NOVEMBER}"):
+        assert "Since closing: energy unchanged" in notice(path)
+        assert "emissions down" in notice(path)
+    listed = text_of(owner.get("/statements/")).split("data-stale")[1].split("</span>")[0]
+    assert "down" in listed
+    use(lab, 5, at_us=T0 + 5 * US_PER_HOUR, seq=500)
+    assert "energy up" in notice(address(statement))
+
+
+def test_hardware_without_a_figure_is_unknown_and_not_zero(db: None) -> None:
+    with time_machine.travel(datetime.fromtimestamp(DECEMBER_US // 10**6, tz=UTC), tick=False):
+        small = small_lab()
+        bought(small, name="Unknown", kg=None, now=DECEMBER_US)
+        run_until_idle(worker="test")
+        statement = close(small).statement
+        headline = statement_page(small.lab, statement).headline
+        assert headline.inventory.missing
+        assert headline.allocation.missing
+        page = text_of(client_of(small.owner).get(address(statement)))
+        assert "≥" not in page.split('id="figures-title"')[1].split("</dl>")[0]
+
+
 def test_differences_line_by_line_and_restating(
     lab: SmallLab, statement: Statement, owner: Client
 ) -> None:
@@ -140,7 +172,12 @@ def test_differences_line_by_line_and_restating(
     rows = list(
         csv.DictReader(io.StringIO(text_of(owner.get(address(statement, "differences.csv")))))
     )
-    assert [(row["metric"], row["difference"]) for row in rows] == shown
+    assert sorted((row["metric"], row["difference"]) for row in rows) == sorted(shown)
+    whole, folded = page.split("data-parts=", 1)
+    assert "data-line=" in whole
+    assert "data-factor=" not in whole
+    parts = folded.split("</details>")[0]
+    assert parts.count("data-line=") == parts.count("data-factor=") > 0
     answer = owner.post(address(statement, "differences/"), {"reason": ""})
     assert answer.status_code == 400
     assert fields_with_errors(text_of(answer)) == ["reason"]
@@ -160,7 +197,7 @@ def test_differences_line_by_line_and_restating(
     assert re.findall(r'data-line="(\w+)" data-difference="(-?\d+)"', page) == shown
     assert 'name="reason"' not in page
     found = differences(frozen_rows(statement), frozen_rows(second))
-    assert [str(each.change) for each in found] == [change for _, change in shown]
+    assert sorted(str(each.change) for each in found) == sorted(change for _, change in shown)
 
 
 def test_another_edition_without_another_figure_can_be_restated(

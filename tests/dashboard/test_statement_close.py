@@ -35,8 +35,8 @@ def test_the_last_month_is_the_default_and_one_button_closes_it(
     page = text_of(owner.get(PAGE))
     assert 'name="first_day" value="2026-11-01"' in page
     assert checks(page) == {
-        "over": "done", "settled": "done", "coverage": "open", "quarantined": "done",
-        "unattributed": "open", "provisional": "open", "priced": "open",
+        "over": "done", "data": "done", "settled": "done", "coverage": "open",
+        "quarantined": "done", "unattributed": "open", "provisional": "open", "priced": "open",
     }  # fmt: skip
     answer = owner.post(PAGE, DAYS)
     statement = Statement.objects.get()
@@ -93,11 +93,24 @@ def test_only_pis_and_admins_close(lab: SmallLab, viewer: Client, member: Client
 
 
 def test_another_lab_closes_its_own_period(lab: SmallLab, outsider: Client) -> None:
-    mine = close(lab).statement
+    close(lab)
     page = text_of(outsider.get(PAGE, DAYS))
     assert "data-closed" not in page
-    assert outsider.post(PAGE, DAYS).status_code == 302
-    assert Statement.objects.exclude(pk=mine.pk).get().lab != lab.lab
+    assert checks(page)["data"] == "blocks"  # the other lab has no data
+    assert outsider.post(PAGE, DAYS).status_code == 400
+    assert Statement.objects.get().lab == lab.lab
+
+
+def test_a_period_before_all_data_is_refused(lab: SmallLab, owner: Client) -> None:
+    early = {"first_day": "2025-03-01", "last_day": "2025-03-31"}
+    page = text_of(owner.get(PAGE, early))
+    assert checks(page)["data"] == "blocks"
+    assert "2026-11-02" in page
+    assert "data-blocked" in page
+    answer = owner.post(PAGE, early)
+    assert answer.status_code == 400
+    assert "2026-11-02" in text_of(answer)
+    assert not Statement.objects.exists()
 
 
 def test_access() -> None:

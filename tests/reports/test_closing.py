@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.test import Client
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry, Lab
 from apps.accounts.services.labs import issue_user_token
+from apps.activity.services import record_activity
 from apps.carbon.figures.energy import entries
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.errors import Conflict, InvalidInput
@@ -33,6 +35,7 @@ from apps.reports.selectors import (
     revisions,
 )
 from apps.reports.services import close_period, restate_period
+from tests.activity.support import draft
 from tests.assets.support import bought
 from tests.builders import T0, SmallLab, W, push, small_lab
 from tests.reports.support import (
@@ -221,7 +224,7 @@ def test_the_checklist(small: SmallLab) -> None:
     assert QuarantinedWindow.objects.count() == 1
     rows = current_rows(small.lab, *period, DECEMBER_US)
     checks = {check.kind: check for check in checklist(small.lab, *period, rows, DECEMBER_US)}
-    assert {kind for kind, check in checks.items() if check.is_done} == {"over", "settled"}
+    assert {kind for kind, check in checks.items() if check.is_done} == {"over", "data", "settled"}
     assert (checks["quarantined"].value, checks["quarantined"].energy_mj) == (1, 10**12)
     assert checks["unattributed"].value == 90
     assert checks["priced"].value == 7_777_778
@@ -238,14 +241,68 @@ def test_the_checklist(small: SmallLab) -> None:
     assert empty["unattributed"].is_done
 
 
-def test_an_empty_lab_has_a_statement_of_zeros_without_coverage(db: None) -> None:
+def test_a_lab_without_devices_has_a_statement_without_coverage(db: None) -> None:
     small = small_lab()
+    bought(small, kg=150, now=DECEMBER_US)
     run_until_idle(worker="test")
     statement = close(small).statement
     values = {row.label: value for row, value in lines(statement).items()}
     assert values["lab, energy_mj"] == 0
+    assert values["lab, embodied_inventory_ug"] == 150 * 10**9
     assert "lab, coverage_ppm" not in values
     assert imbalances(figure_rows(frozen_rows(statement))) == []
+
+
+def test_a_lab_without_data_cannot_close(db: None) -> None:
+    small = small_lab()
+    run_until_idle(worker="test")
+    with pytest.raises(InvalidInput, match="no energy, no activity and no hardware") as refused:
+        close(small)
+    assert refused.value.field == "last_day"
+    assert not Statement.objects.exists()
+
+
+def test_a_period_before_all_data_cannot_be_closed(small: SmallLab) -> None:
+    for first_day, last_day in ((date(2024, 1, 1), date(2024, 12, 31)), (NOVEMBER[0],) * 2):
+        with pytest.raises(InvalidInput, match="which is of 2026-11-02") as refused:
+            close_period(
+                lab=small.lab, first_day=first_day, last_day=last_day, by=None, now=DECEMBER_US
+            )
+        assert refused.value.field == "last_day"
+    hours = HOUR - 24 * 300, HOUR - 24 * 299
+    rows = current_rows(small.lab, *hours, DECEMBER_US)
+    [check] = [
+        check for check in checklist(small.lab, *hours, rows, DECEMBER_US) if check.kind == "data"
+    ]
+    assert (check.is_done, check.blocks, check.first_day) == (False, True, date(2026, 11, 2))
+    assert "2026-11-02" in check.open_part
+    assert close_period(
+        lab=small.lab, first_day=date(2026, 11, 2), last_day=date(2026, 11, 2), by=None,
+        now=DECEMBER_US,
+    ).is_new  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["hardware", "activity"])
+def test_hardware_and_activities_are_data(small: SmallLab, what: str) -> None:
+    early_us = T0 - 60 * 24 * US_PER_HOUR
+    if what == "hardware":
+        bought(small, name="Early", kg=None, at_us=early_us, now=DECEMBER_US)
+    else:
+        one = replace(draft(), start_us=early_us, end_us=early_us + 24 * US_PER_HOUR)
+        record_activity(lab=small.lab, draft=one, by=small.owner, now=DECEMBER_US)
+    run_until_idle(worker="test")
+    day = datetime.fromtimestamp(early_us // 10**6, tz=UTC).date()
+    assert close_period(lab=small.lab, first_day=day, last_day=day, by=None, now=DECEMBER_US).is_new
+
+
+def test_a_closed_period_without_data_can_be_restated(small: SmallLab) -> None:
+    """As after the withdrawal of all its activities."""
+    statement = close(small).statement
+    Statement.objects.filter(pk=statement.pk).update(
+        from_hour=statement.from_hour - 24 * 400, to_hour=statement.to_hour - 24 * 400
+    )
+    statement.refresh_from_db()
+    assert _restate(statement, small).revision == 2
 
 
 def test_integers_are_those_that_python_computes_from_the_ledger(small: SmallLab) -> None:

@@ -12,7 +12,7 @@ from apps.accounts.models import Lab, Project, User
 from apps.accounts.selectors import project_by_slug
 from apps.billing.choices import FileState
 from apps.billing.models import BillingAccount, BillingFile, BillingTag, FilePart
-from apps.billing.unpacking import MAX_UNPACKED_BYTES, PART_BYTES
+from apps.billing.uploaded_texts import MAX_UNPACKED_BYTES, PART_BYTES
 from apps.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from apps.core.jobs import enqueue
 from apps.core.spreadsheets.sources import base_name

@@ -71,4 +71,5 @@ class InstrumentAct(models.TextChoices):
     """Audit actions on instruments."""
 
     ADDED = "instrument.added", "Instrument added"
+    DOCUMENT_ADDED = "instrument.document_added", "Document of an instrument added"
     WITHDRAWN = "instrument.withdrawn", "Instrument withdrawn"

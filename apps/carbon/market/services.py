@@ -1,4 +1,4 @@
-"""Instruments of a lab: add and withdraw. They are never edited."""
+"""Instruments of a lab: add, add a document, and withdraw. They are never edited."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from apps.accounts import audit
 from apps.accounts.models import Lab, User
 from apps.carbon.market.certificate_ids import IdRange, first_overlap
 from apps.carbon.market.choices import PUBLISHED, InstrumentAct, InstrumentKind
-from apps.carbon.market.evidence import CheckedFile
+from apps.carbon.market.evidence import CheckedFile, check_file
 from apps.carbon.market.models import CertificateRange, Instrument, InstrumentEvidence
 from apps.carbon.market.validation import (
     CheckedInstrument,
@@ -19,6 +19,7 @@ from apps.carbon.market.validation import (
     check_instrument_input,
     check_reason,
 )
+from apps.catalog.services.custom_models import Document
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue
 from apps.core.units import US_PER_S
@@ -58,6 +59,27 @@ def add_instrument(*, lab: Lab, values: InstrumentInput, by: User | None, now: i
     _record(instrument, InstrumentAct.ADDED, by, now, evidence_sha256=digest)
     enqueue(kind=MATCH, key=str(lab.pk))
     return instrument
+
+
+@transaction.atomic
+def add_evidence(
+    *, lab: Lab, instrument: Instrument, document: Document, by: User | None, now: int
+) -> None:
+    """Store the document of an instrument that has none. No figure depends on it.
+
+    Raises InvalidInput and TooLarge for a file that cannot be stored, Conflict if the instrument
+    has a document or is withdrawn, NotFound for another lab.
+    """
+    if instrument.lab_id != lab.pk:
+        raise NotFound("There is no such instrument.")
+    file = check_file(document.name, document.content)
+    audit.hold(lab)
+    if not Instrument.objects.filter(pk=instrument.pk, withdrawn_us=None).exists():
+        raise Conflict("This instrument is withdrawn.", hint="Enter it again with its document.")
+    if InstrumentEvidence.objects.filter(instrument=instrument).exists():
+        raise Conflict("This instrument has a document already.", hint="Reload the page.")
+    digest = _store(instrument, file)
+    _record(instrument, InstrumentAct.DOCUMENT_ADDED, by, now, evidence_sha256=digest)
 
 
 @transaction.atomic

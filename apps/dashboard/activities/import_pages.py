@@ -1,6 +1,6 @@
 """Contents of the pages of imported files of activities."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
@@ -9,7 +9,6 @@ from django.forms import BoundField
 from apps.accounts.models import Lab
 from apps.activity.choices import FileState
 from apps.activity.models import ActivityFile, BadRow
-from apps.activity.services.file_layout import FileColumn
 from apps.core.units import amount_text
 from apps.dashboard.formatting import ENERGY
 
@@ -34,7 +33,8 @@ class FilePage:
 class ColumnRow:
     """A column on the mapping page with its form field."""
 
-    column: FileColumn
+    heading: str
+    examples: Sequence[str]
     field: BoundField
 
 

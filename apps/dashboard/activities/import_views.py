@@ -50,7 +50,7 @@ def mapping(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseB
     if form.is_bound and form.submit():
         return HttpResponseRedirect(preview)
     rows = [
-        ColumnRow(column, field)
+        ColumnRow(column.heading, column.examples, field)
         for column, field in zip(columns, form.column_fields, strict=True)
         if column.heading or column.examples
     ]

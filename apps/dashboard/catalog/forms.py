@@ -10,10 +10,10 @@ from apps.catalog.matching import MOST_KG, Draft, kg_to_ug
 from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import figure_of
 from apps.catalog.services import add_figure, add_model, retire_model, withdraw_figure
-from apps.catalog.services.custom_models import MOST_EVIDENCE_BYTES, Document, checked_year
-from apps.core.errors import TooLarge
+from apps.catalog.services.custom_models import checked_year
 from apps.core.text import parse_record_number
 from apps.dashboard.decorators import MANAGERS, or_not_found
+from apps.dashboard.evidence_upload import read_document
 from apps.dashboard.forms import DecimalField, PageForm, TextField
 
 _NUMBER_MESSAGES = {"invalid": "Enter a number such as 1234.5, without thousands separators."}
@@ -132,21 +132,11 @@ class FigureForm(ModelForm):
             lab=visitor.lab,
             model=self.model,
             draft=draft,
-            document=self._document(),
+            document=read_document(data["evidence"]),
             by=visitor.user,
             now=visitor.now,
         )
         return "Figure saved. It is visible to your lab only."
-
-    def _document(self) -> Document | None:
-        file = self.cleaned_data["evidence"]
-        if not file:
-            return None
-        if (file.size or 0) > MOST_EVIDENCE_BYTES:
-            raise TooLarge(
-                "The document is larger than 5 MiB.", field="evidence", hint="Upload a smaller PDF."
-            )
-        return Document(name=file.name or "", content=file.read())
 
 
 class WithdrawForm(ModelForm):

@@ -144,7 +144,7 @@ def change_parts_page(
         difference=estimated(abs(division.difference), division.metric),
         percent=_percent(division),
         cause=cause,
-        cause_amount=signed(cause_ug, division.metric) if cause else None,
+        cause_amount=estimated(abs(cause_ug), division.metric) if cause else None,
         facts=[
             PeriodFacts(
                 part.label,
@@ -258,8 +258,9 @@ def charge_name(key: str, names: Mapping[str, str]) -> str:
 
 
 def _cause(division: Division, names: Mapping[str, str]) -> tuple[str, int]:
-    """Return the largest part that goes in the direction of the difference, as text, and its
-    amount; '' without one. Work of a project contains its larger or smaller share.
+    """Return the largest part in the direction of the difference as text, such as 'less from use
+    without a project', and its amount; '' without one. Work of a project contains its larger or
+    smaller share.
     """
     sign = -1 if division.difference < 0 else 1
     causes: dict[tuple[str, str], int] = {}
@@ -276,8 +277,8 @@ def _cause(division: Division, names: Mapping[str, str]) -> tuple[str, int]:
     if largest is None or causes[largest] * sign <= 0:
         return "", 0
     text = PART_TEXTS[largest[0]]
-    words = text.more if causes[largest] > 0 else text.less
-    return words.format(charge_name(largest[1], names)), causes[largest]
+    words = f"more {text.more}" if causes[largest] > 0 else f"less {text.less}"
+    return words.replace("{}", charge_name(largest[1], names)), causes[largest]
 
 
 def _rows(whole: Mapping[str, int], metric: str, unit: Unit) -> list[PartRow]:

@@ -7,8 +7,8 @@ from apps.carbon.change import parts
 
 @dataclass(frozen=True)
 class PartText:
-    """The label of a part, what it is, and the clause after 'because': if it adds, if it reduces.
-    ``{}`` is the name of a project.
+    """The label of a part, what it is, and the phrase after '2 kg more' or '2 kg less' that names
+    its reason: if it adds, if it reduces. ``{}`` is the name of a project.
     """
 
     label: str
@@ -21,79 +21,79 @@ PART_TEXTS = {
     parts.COVERAGE: PartText(
         "Coverage",
         "Change of the share of device time with data. Use without data is unknown, not estimated.",
-        "more device time has data",
-        "less device time has data",
+        "from a higher coverage",
+        "from a lower coverage",
     ),
     parts.WORK: PartText(
         "Amount of work",
         "More or fewer device-hours in use, divided among projects as before.",
-        "{} used more device-hours",
-        "{} used fewer device-hours",
+        "from additional device-hours of {}",
+        "from fewer device-hours of {}",
     ),
     parts.MIX: PartText(
-        "Other projects",
+        "Shift between projects",
         "Device-hours in use moved to projects that need more or less per device-hour.",
-        "projects that need more energy had a larger share",
-        "projects that need less energy had a larger share",
+        "from a shift to projects that need more energy",
+        "from a shift to projects that need less energy",
     ),
     parts.EFFICIENCY: PartText(
         "Energy per device-hour",
         "Change of the energy per device-hour in use of the same project.",
-        "{} used more energy per device-hour",
-        "{} used less energy per device-hour",
+        "from a higher energy per device-hour of {}",
+        "from a lower energy per device-hour of {}",
     ),
     parts.IDLE: PartText(
         "Idle energy",
         "Energy of devices that nobody used, charged to projects or not.",
-        "idle devices used more energy",
-        "idle devices used less energy",
+        "from idle devices",
+        "from idle devices",
     ),
     parts.OVERHEAD: PartText(
         "Node overhead",
         "Energy of nodes outside their device meters.",
-        "node overhead was higher",
-        "node overhead was lower",
+        "from node overhead",
+        "from node overhead",
     ),
     parts.SYSTEM: PartText(
         "System",
         "Energy of processes of the machines themselves.",
-        "system processes used more energy",
-        "system processes used less energy",
+        "from system processes",
+        "from system processes",
     ),
     parts.UNATTRIBUTED: PartText(
         "Unattributed",
         "Energy used without a known project.",
-        "unattributed use was higher",
-        "unattributed use was lower",
+        "from use without a project",
+        "from use without a project",
     ),
     parts.PLACE: PartText(
-        "Other nodes",
+        "Shift between nodes",
         "Use of the same project moved to nodes with other emissions per kWh.",
-        "work moved to nodes with higher emissions per kWh",
-        "work moved to nodes with lower emissions per kWh",
+        "from work on nodes with higher emissions per kWh",
+        "from work on nodes with lower emissions per kWh",
     ),
     parts.PUE: PartText(
         "PUE",
         "Change of facility energy per IT energy.",
-        "the PUE was higher",
-        "the PUE was lower",
+        "from a higher PUE",
+        "from a lower PUE",
     ),
     parts.GRID: PartText(
         "Grid intensity",
         "Change of the mean hourly or monthly factor of the same zone.",
-        "the grid intensity was higher",
-        "the grid intensity was lower",
+        "from a higher grid intensity",
+        "from a lower grid intensity",
     ),
     parts.EDITION: PartText(
         "Factor edition",
         "Energy priced with another factor: of another year, zone, source or resolution.",
-        "another factor applied",
-        "another factor applied",
+        "from another emission factor",
+        "from another emission factor",
     ),
     parts.UNSEPARATED: PartText(
         "Not separated",
         "Whole difference of nodes with less than half of their device time known in a period.",
-        "nodes without enough data changed",
-        "nodes without enough data changed",
+        "from nodes without enough data",
+        "from nodes without enough data",
     ),
 }

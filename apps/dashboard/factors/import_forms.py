@@ -59,7 +59,9 @@ class WithdrawFactorsForm(PageForm):
             by=self.visitor.user,
             now=self.visitor.now,
         )
-        return "Factors withdrawn. Figures are updated within a minute." if is_done else ""
+        if is_done:
+            return "Factors withdrawn. Figures are updated within a minute."
+        return "These factors were withdrawn before. Nothing has changed."
 
 
 class ConfirmFactorsForm(PageForm):

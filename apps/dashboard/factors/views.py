@@ -81,7 +81,13 @@ def factors_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page()
 def zone(request: HttpRequest, visitor: Visitor, zone: str) -> HttpResponseBase:
-    """Show a zone: the factor that applies and why, its editions, sites and hours."""
+    """Show a zone: the factor that applies and why, its editions, sites and hours. A code in lower
+    case leads to the zone.
+    """
+    code = zone.upper()
+    if zone != code and code in zones():
+        query = f"?{request.GET.urlencode()}" if request.GET else ""
+        return HttpResponseRedirect(reverse("factor-zone", args=[code]) + query)
     listed = or_not_found(zones().get(zone), "grid zone", reverse("factors"))
     content = zone_page(visitor=visitor, zone=listed, params=request.GET.dict())
     return render(request, "dashboard/factors/zone.html", {"page": content})

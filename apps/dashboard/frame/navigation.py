@@ -99,7 +99,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             Section("People", "people", "users"),
             Section("Runs", "runs", "play-circle", on_phone=True),
             Section("Duplicates", "duplicates", "square-2-stack", waiting="open findings"),
-            Section("Activities", "activities", "cloud"),
+            Section("Activities", "activities", "cloud", pages=("billing",)),
             Section("Artifacts", "artifacts", "archive-box"),
         ),
     ),

@@ -42,6 +42,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "greener-hours",
             "attribution",
             "activities",
+            "cloud-bills",
             "glossary",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Forms of contractual instruments: add and withdraw."""
+"""Forms of contractual instruments: add, add a document, and withdraw."""
 
 from decimal import Decimal
 from typing import Any
@@ -6,14 +6,13 @@ from typing import Any
 from django import forms
 
 from apps.carbon.market.choices import Granularity, InstrumentKind
-from apps.carbon.market.evidence import MOST_EVIDENCE_BYTES
 from apps.carbon.market.models import Instrument
-from apps.carbon.market.services import add_instrument, withdraw_instrument
+from apps.carbon.market.services import add_evidence, add_instrument, withdraw_instrument
 from apps.carbon.market.validation import InstrumentInput
-from apps.catalog.services.custom_models import Document
-from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
+from apps.core.errors import InvalidInput, LabCarbonError
 from apps.core.units import UG_PER_G
 from apps.dashboard.decorators import MANAGERS
+from apps.dashboard.evidence_upload import read_document
 from apps.dashboard.forms import DayField, DecimalField, PageForm, TextField
 
 WH_PER_MWH = 1_000_000
@@ -22,12 +21,21 @@ _MAX_VOLUMES = 90_000  # hours of ten years
 _PARTS = (("", "The total only"), (Granularity.MONTH, "Months"), (Granularity.HOUR, "Hours"))
 
 
+def _evidence_field(**options: Any) -> forms.FileField:
+    return forms.FileField(
+        label="Document", widget=forms.FileInput({"accept": ".pdf,.png,.jpg,.jpeg"}), **options
+    )
+
+
 class InstrumentForm(PageForm):
     """A new instrument. ``instrument`` is the instrument after ``save``."""
 
     roles = MANAGERS
     instrument: Instrument
-    kind = forms.ChoiceField(choices=InstrumentKind.choices)
+    kind = forms.ChoiceField(
+        choices=InstrumentKind.choices,
+        help_text="A residual mix and a fossil-based factor are published for a whole zone.",
+    )
     name = TextField(
         max_length=200, help_text="Of the product, contract or power plant, or the publisher."
     )
@@ -35,7 +43,10 @@ class InstrumentForm(PageForm):
         max_length=500,
         help_text="Grid zones in which it can be used, separated by commas, such as DE, FR.",
     )
-    first_day = DayField(label="First day of the vintage")
+    first_day = DayField(
+        label="First day of the vintage",
+        help_text="When the electricity is produced or supplied. A published factor: 1 January.",
+    )
     last_day = DayField(label="Last day of the vintage", help_text="Included.")
     g_per_kwh = DecimalField(
         label="Emission rate (g CO₂e per kWh)",
@@ -57,7 +68,12 @@ class InstrumentForm(PageForm):
         initial=Granularity.YEAR,
         help_text="The period in which the instrument and the use are compared.",
     )
-    volumes_by = forms.ChoiceField(label="Volumes are known by", required=False, choices=_PARTS)
+    volumes_by = forms.ChoiceField(
+        label="Volumes are known by",
+        required=False,
+        choices=_PARTS,
+        help_text="With months or hours, leave the total empty and enter the volumes below.",
+    )
     volumes = forms.CharField(
         label="Volumes of the months or hours (MWh)",
         required=False,
@@ -82,11 +98,15 @@ class InstrumentForm(PageForm):
         widget=forms.TextInput({"list": "instrument-zones", "autocomplete": "off"}),
         help_text="The draft of 2025 needs it.",
     )
-    notes = TextField(max_length=1000, required=False)
-    evidence = forms.FileField(
+    notes = TextField(
+        max_length=1000, required=False, help_text="For your lab. No figure depends on them."
+    )
+    evidence = _evidence_field(
         required=False,
-        help_text="A PDF, PNG or JPEG of up to 5 MiB, such as the cancellation statement.",
-        widget=forms.FileInput({"accept": ".pdf,.png,.jpg,.jpeg"}),
+        help_text=(
+            "A PDF, PNG or JPEG of up to 5 MiB, such as the cancellation statement. You can add it "
+            "later."
+        ),
     )
 
     def save(self) -> str:
@@ -112,7 +132,7 @@ class InstrumentForm(PageForm):
                 retired_on=data["retired_on"],
                 beneficiary=data["beneficiary"],
                 notes=data["notes"],
-                document=_document(data["evidence"]),
+                document=read_document(data["evidence"]),
             ),
             by=self.visitor.user,
             now=self.visitor.now,
@@ -125,12 +145,41 @@ class InstrumentForm(PageForm):
         super().add_service_error(error)
 
 
+class EvidenceForm(PageForm):
+    """Add the document of an instrument that has none."""
+
+    roles = MANAGERS
+    action = "document"
+    instrument: Instrument
+    evidence = _evidence_field(
+        help_text="A PDF, PNG or JPEG of up to 5 MiB.",
+        error_messages={"required": "Choose a file.", "empty": "The file is empty."},
+    )
+
+    def save(self) -> str:
+        document = read_document(self.cleaned_data["evidence"])
+        assert document is not None  # the field is required
+        add_evidence(
+            lab=self.visitor.lab,
+            instrument=self.instrument,
+            document=document,
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
+        return "Document added."
+
+
 class WithdrawInstrumentForm(PageForm):
     """Withdraw an instrument."""
 
     roles = MANAGERS
+    action = "withdraw"
     instrument: Instrument
-    reason = TextField(max_length=400, error_messages={"required": "Enter a reason."})
+    reason = TextField(
+        max_length=400,
+        help_text="Why this instrument must not be used.",
+        error_messages={"required": "Enter a reason."},
+    )
 
     def save(self) -> str:
         withdraw_instrument(
@@ -165,11 +214,3 @@ def _volumes(text: str) -> list[int]:
             )
         volumes.append(int(value))
     return volumes
-
-
-def _document(file: Any) -> Document | None:
-    if not file:
-        return None
-    if (file.size or 0) > MOST_EVIDENCE_BYTES:
-        raise TooLarge("The document is larger than 5 MiB.", field="evidence", hint="Shorten it.")
-    return Document(name=file.name or "", content=file.read())

@@ -1,17 +1,22 @@
 """Content of the pages of contractual instruments: the list, and one instrument."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from django.core.paginator import Paginator
 
 from apps.accounts.models import Lab
 from apps.carbon.market.choices import Granularity
 from apps.carbon.market.criteria import Finding
 from apps.carbon.market.models import CertificateRange, Instrument, InstrumentEvidence
 from apps.carbon.market.selectors import findings_of, instruments_of
+from apps.core.errors import InvalidInput
+from apps.core.text import parse_record_number
 from apps.core.units import MJ_PER_KWH, amount_text
 from apps.dashboard.formatting import ENERGY, grams_per_kwh, size
 from apps.fleet.zones import zones
 
-MAX_LISTED = 500
+PAGE_ROWS = 50
 MAX_CERTIFICATES = 100
 
 
@@ -23,6 +28,16 @@ class InstrumentRow:
     volume: str
     rate: str
     findings: int
+
+
+@dataclass(frozen=True)
+class InstrumentsPage:
+    """A page of the list. ``count``: of all instruments. ``before``, ``after``: addresses."""
+
+    rows: list[InstrumentRow]
+    count: int
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
@@ -51,11 +66,20 @@ class InstrumentPage:
     findings: list[Finding]
 
 
-def instrument_rows(lab: Lab) -> list[InstrumentRow]:
-    """Return the latest instruments of a lab, withdrawn ones too. Two queries."""
+def instruments_page(lab: Lab, params: Mapping[str, str]) -> InstrumentsPage:
+    """Return a page of the list, the latest first, withdrawn ones too. Three queries."""
+    number = parse_record_number(params.get("page", "1"))
+    if number is None or not 1 <= number <= 10**6:
+        raise InvalidInput("This is not a page.", field="page", hint="Pages count from 1.")
+    rows = instruments_of(lab, with_withdrawn=True).order_by("-created_us", "-pk")
+    page = Paginator(rows, PAGE_ROWS).get_page(number)
     findings = findings_of(lab)
-    rows = instruments_of(lab, with_withdrawn=True).order_by("-created_us", "-pk")[:MAX_LISTED]
-    return [_row(row, len(findings.get(row.pk, ()))) for row in rows]
+    return InstrumentsPage(
+        rows=[_row(row, len(findings.get(row.pk, ()))) for row in page],
+        count=page.paginator.count,
+        before=f"?page={page.previous_page_number()}" if page.has_previous() else "",
+        after=f"?page={page.next_page_number()}" if page.has_next() else "",
+    )
 
 
 def instrument_page(lab: Lab, instrument: Instrument) -> InstrumentPage:

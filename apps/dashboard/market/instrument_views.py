@@ -10,17 +10,21 @@ from apps.carbon.market.selectors import evidence_of, instrument_of
 from apps.core.errors import NotFound
 from apps.core.units import INT64_MAX
 from apps.dashboard.decorators import MANAGERS, Visitor, page
-from apps.dashboard.market.instrument_forms import InstrumentForm, WithdrawInstrumentForm
-from apps.dashboard.market.instrument_pages import instrument_page, instrument_rows
+from apps.dashboard.forms import PageForms
+from apps.dashboard.market.instrument_forms import (
+    EvidenceForm,
+    InstrumentForm,
+    WithdrawInstrumentForm,
+)
+from apps.dashboard.market.instrument_pages import instrument_page, instruments_page
 from apps.fleet.zones import zones
 
 
 @page()
 def instruments(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the lab's contractual instruments."""
-    return render(
-        request, "dashboard/market/instruments.html", {"rows": instrument_rows(visitor.lab)}
-    )
+    content = instruments_page(visitor.lab, request.GET.dict())
+    return render(request, "dashboard/market/instruments.html", {"page": content})
 
 
 @page("GET", "POST")
@@ -37,14 +41,24 @@ def add(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 
 @page("GET", "POST")
 def instrument(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show an instrument. POST withdraws it."""
+    """Show an instrument, with ``withdraw`` also the form that withdraws it. POST withdraws it or
+    adds its document.
+    """
     found = instrument_of(visitor.lab, _number(pk))
-    form = WithdrawInstrumentForm.from_request(request, visitor, instrument=found)
-    if form.is_bound and form.submit():
+    if request.method == "POST":
+        visitor.require_role(MANAGERS)
+    forms = PageForms(request, visitor, (EvidenceForm, WithdrawInstrumentForm), instrument=found)
+    form = forms.submitted
+    if form is not None and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("instrument", args=[found.pk]))
-    context = {"page": instrument_page(visitor.lab, found), "form": form}
-    return render(request, "dashboard/market/instrument.html", context, status=form.status)
+    context = {
+        "page": instrument_page(visitor.lab, found),
+        "form": form or forms["withdraw"],
+        "forms": {name: forms[name] for name in ("document", "withdraw")},
+        "is_withdrawal": "withdraw" in request.GET or isinstance(form, WithdrawInstrumentForm),
+    }
+    return render(request, "dashboard/market/instrument.html", context, status=forms.status)
 
 
 @page()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure
 from apps.core.errors import Conflict
-from apps.dashboard.figures import Projected, estimated, signed
+from apps.dashboard.figures import ChangeSince, Projected, change_since, estimated
 from apps.dashboard.periods import Period
 from apps.reports.conservation import EMISSION, ENERGY
 from apps.reports.models import Statement
@@ -25,8 +25,8 @@ class ClosedFigures:
     statement: Statement
     energy: Projected | None = None
     emission: Projected | None = None
-    energy_change: Projected | None = None
-    emission_change: Projected | None = None
+    energy_change: ChangeSince | None = None
+    emission_change: ChangeSince | None = None
     differs: bool = False
     damaged: bool = False
 
@@ -56,7 +56,7 @@ def closed_figures(
         statement,
         energy=estimated(energy),
         emission=estimated(emission, EMISSION) if same_basis else None,
-        energy_change=signed(more_energy, ENERGY),
-        emission_change=signed(more_emission, EMISSION) if same_basis else None,
+        energy_change=change_since(more_energy, ENERGY),
+        emission_change=change_since(more_emission, EMISSION) if same_basis else None,
         differs=bool(more_energy or (same_basis and more_emission)),
     )

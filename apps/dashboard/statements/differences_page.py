@@ -40,14 +40,17 @@ class DifferenceRow:
 
 @dataclass(frozen=True)
 class DifferencesPage:
-    """Differences of a statement. ``next_revision`` None: to the current figures. ``editions``:
-    whether editions of factors differ. ``hidden``: lines that only the CSV contains.
+    """Differences of a statement. ``next_revision`` None: to the current figures. ``rows``: of
+    whole figures; ``parts``: of their parts by factor, the first of ``number_of_parts``.
+    ``editions``: whether editions of factors differ. ``hidden``: lines that only the CSV contains.
     """
 
     statement: Statement
     period: Period
     next_revision: Statement | None
     rows: list[DifferenceRow]
+    parts: list[DifferenceRow]
+    number_of_parts: int
     hidden: int
     editions: bool
 
@@ -70,14 +73,18 @@ def differences_page(lab: Lab, statement: Statement, now: int) -> DifferencesPag
     that was changed in the database.
     """
     later, before, after = compared_rows(lab, statement, now)
-    found, names = differences(before, after), subject_names(lab)
+    changed, names = differences(before, after), subject_names(lab)
+    whole = [each for each in changed if not each.key.factor]
+    parts = [each for each in changed if each.key.factor]
     old, new = ([row for row in rows if row.kind == FACTOR] for rows in (before, after))
     return DifferencesPage(
         statement=statement,
         period=period_of(statement),
         next_revision=later,
-        rows=[_difference_row(each, names) for each in found[:MAX_ROWS]],
-        hidden=max(0, len(found) - MAX_ROWS),
+        rows=[_difference_row(each, names) for each in whole[:MAX_ROWS]],
+        parts=[_difference_row(each, names) for each in parts[:MAX_ROWS]],
+        number_of_parts=len(parts),
+        hidden=sum(max(0, len(listed) - MAX_ROWS) for listed in (whole, parts)),
         editions=old != new,
     )
 

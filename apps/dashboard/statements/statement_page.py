@@ -1,7 +1,7 @@
 """Content of a statement: frozen figures, and what the current ones differ by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from django.urls import reverse
@@ -12,7 +12,14 @@ from apps.carbon.figures.energy import figure
 from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY
 from apps.carbon.figures.scopes import PROFILE_NAMES, PROFILES, SCOPE_NAMES
 from apps.core.units import PPM
-from apps.dashboard.figures import Projected, Quantity, estimated, quantity, signed
+from apps.dashboard.figures import (
+    ChangeSince,
+    Projected,
+    Quantity,
+    change_since,
+    estimated,
+    quantity,
+)
 from apps.dashboard.formatting import Unit, factor_value, percent, pue, unit_for
 from apps.dashboard.periods import Period
 from apps.dashboard.statements.texts import subject_name, subject_names
@@ -82,8 +89,8 @@ class Current:
 
     energy: Quantity
     emission: Quantity | None
-    energy_change: Projected
-    emission_change: Projected | None
+    energy_change: ChangeSince
+    emission_change: ChangeSince | None
     differs: bool
 
 
@@ -135,13 +142,21 @@ def headline_of(lines: Lines) -> Headline:
         energy=estimated(lines.value(LAB, ENERGY) or 0),
         facility=estimated(lines.value(LAB, FACILITY) or 0),
         emission=estimated(lines.value(LAB, EMISSION) or 0, EMISSION, at_least=bool(without_mj)),
-        allocation=estimated(lines.value(LAB, ALLOCATION) or 0, EMISSION, at_least=known < assets),
-        inventory=estimated(lines.value(LAB, INVENTORY) or 0, EMISSION, at_least=known < assets),
+        allocation=_hardware(lines.value(LAB, ALLOCATION) or 0, known, assets),
+        inventory=_hardware(lines.value(LAB, INVENTORY) or 0, known, assets),
         without_factor=estimated(without_mj) if without_mj else None,
         coverage="" if coverage is None else percent(coverage, PPM),
         assets=assets,
         assets_known=known,
     )
+
+
+def _hardware(value: int, known: int, assets: int) -> Projected:
+    """Return embodied carbon: a lower bound if assets have no figure, and unknown instead of 0."""
+    amount = estimated(value, EMISSION, at_least=known < assets)
+    if value or known == assets:
+        return amount
+    return replace(amount, missing="none known" if known else "unknown")
 
 
 def current_of(lab: Lab, statement: Statement, lines: Lines) -> Current:
@@ -154,8 +169,8 @@ def current_of(lab: Lab, statement: Statement, lines: Lines) -> Current:
     return Current(
         energy=quantity(query, found),
         emission=quantity(query.replace(metric=EMISSION), found) if same_basis else None,
-        energy_change=signed(energy, ENERGY),
-        emission_change=None if emission is None else signed(emission, EMISSION),
+        energy_change=change_since(energy, ENERGY),
+        emission_change=None if emission is None else change_since(emission, EMISSION),
         differs=bool(energy) or emission != 0,
     )
 

@@ -13,7 +13,7 @@ from apps.core.clock import utc
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.addresses import address
 from apps.dashboard.embodied_format import Amount
-from apps.dashboard.figures import EmbodiedQuantity, Projected, Quantity
+from apps.dashboard.figures import ChangeSince, EmbodiedQuantity, Projected, Quantity
 from apps.dashboard.formatting import KG, THIN, grouped, share
 from apps.dashboard.periods import day_text
 
@@ -69,6 +69,14 @@ def projected(quantity: Projected | None, unit: bool = True) -> SafeString:
         quantity.number,
         unit_html,
     )
+
+
+@register.simple_tag
+def change_since(change: ChangeSince) -> SafeString:
+    """Return what a figure has changed by since: 'unchanged', or 'up' or 'down' with its size."""
+    if change.direction == "unchanged":
+        return format_html("{}", change.direction)
+    return format_html("{} {}", change.direction, projected(change.size))
 
 
 @register.simple_tag

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from apps.accounts.management.lab_option import selected_lab
 from apps.billing.services.uploads import UploadedFile, upload
-from apps.billing.unpacking import MAX_UNPACKED_BYTES
+from apps.billing.uploaded_texts import MAX_UNPACKED_BYTES
 from apps.core.clock import now_us
 from apps.core.errors import LabCarbonError
 

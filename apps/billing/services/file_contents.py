@@ -9,7 +9,7 @@ from apps.billing.aggregation import Scan, Totals, add_line, millionths
 from apps.billing.choices import FileState
 from apps.billing.collectors import instances_of
 from apps.billing.formats.line import Line
-from apps.billing.formats.reading import open_reader
+from apps.billing.formats.reader import open_reader
 from apps.billing.models import (
     BilledMonth,
     BillingAccount,
@@ -20,7 +20,7 @@ from apps.billing.models import (
 )
 from apps.billing.services.covered_hours import set_covered_hours
 from apps.billing.services.month_uses import compute_uses
-from apps.billing.unpacking import MAX_UNPACKED_BYTES, PartsFile, text_files
+from apps.billing.uploaded_texts import MAX_UNPACKED_BYTES, PartsFile, text_files
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.core.jobs import renew_lease
 
