@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import FilteredRelation, Q, QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
@@ -119,13 +120,6 @@ def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice 
         "price": site.prices.exclude(kind=PriceKind.HOURLY),
     }
     return facts[kind].filter(ACTIVE, pk=pk).first()
-
-
-def sites_without_zone(lab: Lab) -> QuerySet[Site]:
-    """Return the sites without a grid zone. The emissions of their energy are unknown."""
-    return Site.objects.filter(lab=lab).exclude(
-        pk__in=SiteZone.objects.filter(ACTIVE).values("site_id")
-    )
 
 
 def zone_at(site: Site, hour: int) -> str:
@@ -259,7 +253,8 @@ def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]
 
 @dataclass(frozen=True)
 class UnlistedZone:
-    """A zone of a site that an earlier version accepted and that is no grid zone.
+    """A zone of a site that an earlier version accepted and that is no grid zone. ``zone`` '': the
+    site has none.
 
     ``grid_zone``: the zone of the cloud region that it is, '' for an unknown zone, whose energy has
     no emissions.
@@ -280,3 +275,21 @@ def unlisted_zones(lab: Lab | None = None) -> list[UnlistedZone]:
     facts = facts.exclude(zone__in=zones()).select_related("site__lab").order_by("site", "zone")
     listed = {(fact.site_id, fact.zone): fact for fact in facts}
     return [UnlistedZone(fact.site, fact.zone, find_zone(fact.zone)) for fact in listed.values()]
+
+
+def zone_problems(lab: Lab) -> list[UnlistedZone]:
+    """Return the sites without a zone (``zone`` ''; those of declared use need none), and the
+    zones that are no grid zones, by name of the site. One query.
+    """
+    active = FilteredRelation("zones", condition=Q(zones__withdrawn_us__isnull=True))
+    rows = (
+        Site.objects.filter(lab=lab)
+        .annotate(active_zone=active)
+        .annotate(zone=Coalesce("active_zone__zone", Value("")))
+        .exclude(zone__startswith=DECLARED)
+        .exclude(zone__in=zones())
+        .exclude(kind=SiteKind.DECLARED, zone="")
+        .order_by("name", "pk", "zone")
+    )
+    listed = {(site.pk, site.zone): site for site in rows}
+    return [UnlistedZone(site, zone, find_zone(zone)) for (_, zone), site in listed.items()]
