@@ -13,6 +13,8 @@ from apps.assets.models import Asset, LifecycleEvent
 from apps.assets.price_amortisation import PriceShare, price_share
 from apps.assets.services.charges import as_event, uses_of
 
+CHUNK = 1_000
+
 
 @dataclass(frozen=True)
 class AssetShare:
@@ -24,7 +26,7 @@ class AssetShare:
 
 def price_shares(lab: Lab, from_hour: int, to_hour: int) -> list[AssetShare]:
     """Return the shares of the lab's assets that are charged in a period, by name. Two queries,
-    and a fixed number more if assets are charged by use.
+    and a fixed number more for each thousand assets that are charged by use.
     """
     held = Q(bought_hour__lt=to_hour) & (Q(disposed_hour=None) | Q(disposed_hour__gte=from_hour))
     assets = Asset.objects.filter(held, lab=lab)
@@ -39,8 +41,10 @@ def price_shares(lab: Lab, from_hour: int, to_hour: int) -> list[AssetShare]:
     ]
     uses: dict[int, list[Use]] = {}
     metered: dict[int, list[Metered]] = {}
-    if by_use:  # use only changes the dates of what these assets are charged
-        uses, metered = uses_of(lab, by_use)
+    for start in range(0, len(by_use), CHUNK):  # use has no effect on what others are charged
+        of_assets, spans = uses_of(lab, by_use[start : start + CHUNK])
+        uses |= of_assets
+        metered |= spans
     shares = []
     for asset in assets.order_by("name", "pk"):
         share = price_share(

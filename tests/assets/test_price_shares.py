@@ -1,5 +1,7 @@
 """A price equal to the embodied carbon of an asset has the same shares, by time and by use."""
 
+from itertools import pairwise
+
 import pytest
 
 from apps.assets.models import Asset
@@ -39,7 +41,7 @@ def test_the_shares_are_those_of_embodied_carbon(
         record(asset=asset, entry=entry, by=lab.owner, now=NOW)
     run_until_idle(worker="test")
     total = 0
-    for start, end in zip(EDGES, EDGES[1:], strict=False):
+    for start, end in pairwise(EDGES):
         query = FigureQuery(ALLOCATION, start, end)
         charged = embodied_by(lab.lab, query, ["asset"], NOW)
         shares = {each.asset.pk: each.share for each in price_shares(lab.lab, start, end)}
