@@ -23,7 +23,7 @@ class Act(TextChoices):
     RECURRING_ENDED = "activity.recurring_ended", "Recurring activity ended"
 
 
-class PeriodKind(TextChoices):
+class RepetitionKind(TextChoices):
     """How often a recurring activity repeats."""
 
     WEEK = "week", "Every week"

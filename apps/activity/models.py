@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.activity.choices import ActivityKind, FileState, PeriodKind, RecurringState
+from apps.activity.choices import ActivityKind, FileState, RecurringState, RepetitionKind
 from apps.activity.periods import RecurringPeriod, number_at, period
 from apps.fleet.models import Device
 
@@ -109,7 +109,7 @@ class RecurringActivity(models.Model):
     ug_per_kwh = models.BigIntegerField(null=True, blank=True)
     pue_ppm = models.BigIntegerField(null=True, blank=True)
     inputs = models.JSONField(default=dict)
-    period = models.CharField(max_length=8, choices=PeriodKind)
+    period = models.CharField(max_length=8, choices=RepetitionKind)
     first_day = models.DateField()
     last_day = models.DateField(null=True, blank=True)
     next_first_day = models.DateField()

@@ -11,11 +11,11 @@ import time_machine
 
 from apps.accounts import audit
 from apps.accounts.models import AuditEntry
-from apps.activity.choices import PeriodKind, RecurringState
+from apps.activity.choices import RecurringState, RepetitionKind
 from apps.activity.jobs import TURN_US, record_recurring_job, start_recurring_job
 from apps.activity.models import Activity, RecurringActivity
 from apps.activity.periods import period
-from apps.activity.services import record_activity, withdraw_activity
+from apps.activity.services import withdraw_activity
 from apps.activity.services.recurring_activities import (
     RECORD,
     Repetition,
@@ -34,7 +34,7 @@ from tests.activity.support import draft
 from tests.builders import SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db
-AUGUST = Repetition(PeriodKind.MONTH, date(2026, 8, 1))
+AUGUST = Repetition(RepetitionKind.MONTH, date(2026, 8, 1))
 Clock = Callable[[str], None]
 
 
@@ -121,7 +121,7 @@ def test_a_repeated_or_interrupted_job_counts_nothing_twice(lab: SmallLab, clock
 def test_missed_weeks_are_recorded_in_turns(
     lab: SmallLab, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    added = add(lab, Repetition(PeriodKind.WEEK, date(2026, 8, 31)))
+    added = add(lab, Repetition(RepetitionKind.WEEK, date(2026, 8, 31)))
     Job.objects.all().delete()
     times = iter(range(0, 100 * TURN_US, TURN_US // 2))
     start = now_us()
@@ -137,13 +137,13 @@ def test_missed_weeks_are_recorded_in_turns(
 
 def test_the_last_period_is_over_on_the_last_day(lab: SmallLab, clock: Clock) -> None:
     for last_day, number in ((date(2026, 9, 29), 1), (date(2026, 9, 30), 2)):
-        added = add(lab, Repetition(PeriodKind.MONTH, AUGUST.first_day, last_day))
+        added = add(lab, Repetition(RepetitionKind.MONTH, AUGUST.first_day, last_day))
         run_until_idle(worker="test")
         added.refresh_from_db()
         assert (added.recorded_periods, added.state) == (number, RecurringState.ENDED)
     assert len(periods(lab)) == 3
     with pytest.raises(InvalidInput) as error:
-        add(lab, Repetition(PeriodKind.MONTH, AUGUST.first_day, date(2026, 8, 30)))
+        add(lab, Repetition(RepetitionKind.MONTH, AUGUST.first_day, date(2026, 8, 30)))
     assert error.value.field == "until"
     with pytest.raises(Conflict):
         end_recurring_activity(recurring=added, by=lab.owner, now=now_us())
@@ -197,10 +197,12 @@ def test_hours_fit_into_the_shortest_period(lab: SmallLab, clock: Clock) -> None
     assert error.value.field == "hours"
     assert "672 hours of the shortest month" in error.value.message
     add(lab, inputs={**inputs, "hours": "672"})
-    week = Repetition(PeriodKind.WEEK, date(2026, 3, 23))  # one hour shorter
+    week = Repetition(RepetitionKind.WEEK, date(2026, 3, 23))  # one hour shorter
     add(lab, week, inputs={**inputs, "hours": "168"})
     run_until_idle(worker="test")
-    assert Activity.objects.get(start_us=period("week", week.first_day, 0).bounds_us(ZoneInfo(lab.lab.time_zone))[0])
+    assert Activity.objects.get(
+        start_us=period("week", week.first_day, 0).bounds_us(ZoneInfo(lab.lab.time_zone))[0]
+    )
     assert not RecurringActivity.objects.exclude(problem="").exists()
 
 
@@ -222,7 +224,6 @@ def test_invalid_input_adds_nothing(lab: SmallLab, changes: dict[str, Any], fiel
 
 
 def test_a_first_period_can_be_in_the_future(lab: SmallLab, clock: Clock) -> None:
-    added = add(lab, Repetition(PeriodKind.YEAR, date(2199, 1, 1)))
+    added = add(lab, Repetition(RepetitionKind.YEAR, date(2199, 1, 1)))
     work()
     assert (added.state, periods(lab)) == (RecurringState.ACTIVE, [])
-    record_activity(lab=lab.lab, draft=draft(), by=lab.owner, now=now_us())

@@ -14,7 +14,7 @@ from apps.accounts.services.invitations import invite
 from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
-from apps.activity.choices import PeriodKind
+from apps.activity.choices import RepetitionKind
 from apps.activity.services import record_activity
 from apps.activity.services.activity_files import assign_columns
 from apps.activity.services.activity_files import upload as upload_activities
@@ -335,7 +335,7 @@ def _activity(small: SmallLab, name: str) -> None:
     add_recurring_activity(
         lab=small.lab,
         draft=replace(used, external_id=""),
-        repetition=Repetition(PeriodKind.WEEK, date(2190, 1, 1)),
+        repetition=Repetition(RepetitionKind.WEEK, date(2190, 1, 1)),
         form_key="",
         by=small.owner,
         now=now_us(),

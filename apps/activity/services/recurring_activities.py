@@ -10,7 +10,7 @@ from django.db import transaction
 
 from apps.accounts import audit
 from apps.accounts.models import Lab, User
-from apps.activity.choices import Act, PeriodKind
+from apps.activity.choices import Act, RepetitionKind
 from apps.activity.drafts import Draft
 from apps.activity.kinds import check_hours, parse_inputs, values_of
 from apps.activity.models import Activity, RecurringActivity
@@ -30,7 +30,7 @@ _DAY_US = 24 * US_PER_HOUR
 class Repetition:
     """How an activity repeats. ``last_day`` None: until it is ended."""
 
-    kind: PeriodKind
+    kind: RepetitionKind
     first_day: date
     last_day: date | None = None
 

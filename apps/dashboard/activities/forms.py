@@ -7,7 +7,7 @@ from uuid import uuid4
 from django import forms
 from django.urls import reverse
 
-from apps.activity.choices import PeriodKind
+from apps.activity.choices import RepetitionKind
 from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE
 from apps.activity.instance_types import gpu_instance_types
 from apps.activity.kinds import Input, Kind
@@ -53,7 +53,7 @@ def _input_field(each: Input) -> forms.Field:
 
 
 class ActivityForm(PageForm):
-    """A new activity of ``kind``, which can repeat. ``address``: that of its page after ``save``."""
+    """A new activity of ``kind``, which can repeat. ``address``: of its page after ``save``."""
 
     kind: Kind
     address: str
@@ -72,7 +72,7 @@ class ActivityForm(PageForm):
     repeats = forms.ChoiceField(
         label="Repeats",
         required=False,
-        choices=[("", "Never"), *PeriodKind.choices],
+        choices=[("", "Never"), *RepetitionKind.choices],
         help_text="From the first day on. Hours, kWh and all other amounts are those of one "
         "period. Each is recorded after it is over.",
     )
@@ -187,7 +187,7 @@ class ActivityForm(PageForm):
 
     def _repetition(self, first_day: date) -> Repetition:
         data = self.cleaned_data
-        return Repetition(PeriodKind(data["repeats"]), first_day, data.get("until"))
+        return Repetition(RepetitionKind(data["repeats"]), first_day, data.get("until"))
 
     def draft(self) -> Draft:
         """Return the activity as entered. Call it on a valid form only. The period of one that
