@@ -9,6 +9,7 @@ from apps.carbon.coverage import DeviceTime, device_times, time_shares
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
+from apps.dashboard.budgets.budgets_page import BudgetRow, status_rows
 from apps.dashboard.charts import Chart
 from apps.dashboard.explain.pricing import Pricing, factor_text
 from apps.dashboard.figures import (
@@ -136,6 +137,7 @@ class OverviewPage:
     hardware: Hardware | None
     hardware_chart: Chart | None
     closed: ClosedFigures | None
+    budgets: list[BudgetRow]
 
     @property
     def start_problems(self) -> list[Alert]:
@@ -194,6 +196,7 @@ def overview_page(
         hardware=hardware,
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
         closed=closed_figures(lab, period, whole),
+        budgets=status_rows(lab, None, now),
     )
 
 
