@@ -14,19 +14,29 @@ from apps.activity.periods import external_id, period, recurring_uuid
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of a list. '' and None: all. The period selects activities that overlap it."""
+    """Filters of a list. '' and None: all. The period selects activities that overlap it.
+
+    ``is_billed``: recorded from a cloud bill, or by the lab itself.
+    """
 
     project: str = ""
     kind: str = ""
     from_us: int | None = None
     to_us: int | None = None
+    is_billed: bool | None = None
 
     @property
     def number(self) -> int:
         """Number of active filters."""
         return sum(
             bool(each)
-            for each in (self.project, self.kind, self.from_us is not None, self.to_us is not None)
+            for each in (
+                self.project,
+                self.kind,
+                self.from_us is not None,
+                self.to_us is not None,
+                self.is_billed is not None,
+            )
         )
 
 
@@ -46,6 +56,8 @@ def activities_of(lab: Lab, filters: Filters | None = None) -> QuerySet[Activity
         rows = rows.filter(end_us__gt=filters.from_us)
     if filters.to_us is not None:
         rows = rows.filter(start_us__lt=filters.to_us)
+    if filters.is_billed is not None:
+        rows = rows.filter(billed_use__isnull=not filters.is_billed)
     return rows.order_by("-start_us", "-pk")
 
 
