@@ -64,6 +64,8 @@ TOPICS = {
     "activities": "activities",
     "activity": "activities#equations-and-factors",
     "activity-add": "activities#kinds",
+    "recurring-activities": "activities#recurring-activities",
+    "recurring-activity": "activities#recurring-activities",
     "activity-imports": "activities#import-from-a-file",
     "activity-import": "activities#import-from-a-file",
     "activity-import-mapping": "activities#columns-of-a-file",
