@@ -46,12 +46,18 @@ class Sums:
 
 @dataclass
 class Scan:
-    """Names in an export: accounts with their lines, months, tags with their values."""
+    """Names in an export: accounts with their lines, months, tags with their values.
+
+    ``has_more_tags``: some tags or values are too many or too long to be listed.
+    ``has_resources``: ids of instances are in it.
+    """
 
     accounts: Counter[str] = field(default_factory=Counter)
     months: Counter[str] = field(default_factory=Counter)
     tags: dict[str, Counter[str]] = field(default_factory=dict)
     lines: int = 0
+    has_more_tags: bool = False
+    has_resources: bool = False
 
     def add(self, line: Line) -> None:
         """Count a line. Raises TooLarge."""
@@ -60,6 +66,7 @@ class Scan:
             return
         self.accounts[line.account] += 1
         self.months[line.month] += 1
+        self.has_resources |= bool(line.resource)
         if len(self.accounts) > MAX_ACCOUNTS:
             raise TooLarge(
                 f"The export has more than {MAX_ACCOUNTS} accounts.",
@@ -67,13 +74,16 @@ class Scan:
                 hint="Export the accounts of the lab only.",
             )
         for key, value in line.tags.items():
-            if not value or not key or len(key) > 128 or len(value) > 200:
+            if not value or not key:
                 continue
-            if key not in self.tags and len(self.tags) >= MAX_TAG_KEYS:
+            values = self.tags.get(key)
+            if values is None and len(self.tags) < MAX_TAG_KEYS and len(key) <= 128:
+                values = self.tags[key] = Counter()
+            is_new = values is not None and value not in values
+            if values is None or (is_new and (len(values) >= MAX_TAG_VALUES or len(value) > 200)):
+                self.has_more_tags = True
                 continue
-            values = self.tags.setdefault(key, Counter())
-            if value in values or len(values) < MAX_TAG_VALUES:
-                values[value] += 1
+            values[value] += 1
 
 
 @dataclass

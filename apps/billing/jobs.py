@@ -31,9 +31,22 @@ def record_file_job(key: str) -> None:
             return
 
 
+@job(uploads.REVIEW)
+def review_file_job(key: str) -> None:
+    """Count days of export ``key`` that ended since, and leave out hours that a collector measured
+    since.
+    """
+    turn_end_us = now_us() + TURN_US
+    for _ in month_versions.review_file(uuid=UUID(key), now=now_us()):
+        if now_us() >= turn_end_us:
+            enqueue(kind=uploads.REVIEW, key=key)
+            return
+
+
 @periodic_job("billing.review_months")
 def review_months_job() -> int:
-    """Count days that ended since, and leave out hours that a collector measured since."""
-    for _ in month_versions.review_months(now=now_us()):
-        pass
+    """Review the months of recorded exports, and delete those that nobody confirmed."""
+    month_versions.delete_expired_files(now=now_us())
+    for uuid in month_versions.files_to_review(now_us()):
+        enqueue(kind=uploads.REVIEW, key=str(uuid))
     return now_us() + DAY_US

@@ -131,6 +131,16 @@ def use_rows(month: BilledMonth) -> list[UseRow]:
     ]
 
 
+def month_of_activity(activity: Activity) -> BilledMonth | None:
+    """Return the month whose bill an activity follows from, None for other activities."""
+    return BilledMonth.objects.filter(uses__activity=activity).first()
+
+
+def has_days_to_come(month: BilledMonth, now: int) -> bool:
+    """Return whether days of a month have not ended, so that their use is not counted yet."""
+    return BillingItem.objects.filter(month=month, end_us__gt=now).exists()
+
+
 def activities_of_month(month: BilledMonth) -> QuerySet[Activity]:
     """Return the activities of a month that count, by day."""
     rows = Activity.objects.filter(billed_use__month=month, withdrawn_us=None)

@@ -5,6 +5,7 @@ Pure but for the reading of its parts.
 
 import gzip
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -60,16 +61,17 @@ class PartsFile(io.RawIOBase):
 class _Counted(io.RawIOBase):
     """An unpacked stream that ends with an error beyond the limit of all files together."""
 
-    def __init__(self, stream: BinaryIO, budget: list[int]) -> None:
-        self._stream, self._budget = stream, budget
+    def __init__(self, stream: BinaryIO, budget: list[int], tick: Callable[[], None]) -> None:
+        self._stream, self._budget, self._tick = stream, budget, tick
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        self._tick()
         try:
             data = self._stream.read(len(buffer))
-        except (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile) as error:
+        except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
             raise InvalidInput(
                 "The compressed file is damaged or incomplete.",
                 field="file",
@@ -86,8 +88,11 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
-def text_files(raw: BinaryIO, name: str, budget: list[int]) -> Iterator[tuple[str, TextIO]]:
+def text_files(
+    raw: BinaryIO, name: str, budget: list[int], tick: Callable[[], None]
+) -> Iterator[tuple[str, TextIO]]:
     """Yield name and text of each file in an upload. ``budget``: bytes left of the whole upload.
+    ``tick`` is called before each part is unpacked.
 
     Raises InvalidInput, TooLarge; the texts raise them as they are read.
     """
@@ -99,17 +104,19 @@ def text_files(raw: BinaryIO, name: str, budget: list[int]) -> Iterator[tuple[st
                 f"{name} is {what}.", field="file", hint="Export it as CSV, with or without gzip."
             )
     if begin.startswith(_ZIP):
-        yield from _members(raw, name, budget)
+        yield from _members(raw, name, budget, tick)
         return
     is_gzip = begin.startswith(_GZIP)
-    with _text(gzip.GzipFile(fileobj=raw) if is_gzip else raw, budget) as text:  # type: ignore[arg-type]
+    with _text(gzip.GzipFile(fileobj=raw) if is_gzip else raw, budget, tick) as text:  # type: ignore[arg-type]
         yield name, text
 
 
-def _members(raw: BinaryIO, name: str, budget: list[int]) -> Iterator[tuple[str, TextIO]]:
+def _members(
+    raw: BinaryIO, name: str, budget: list[int], tick: Callable[[], None]
+) -> Iterator[tuple[str, TextIO]]:
     try:
         archive = zipfile.ZipFile(raw)
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError) as error:
         raise InvalidInput(f"{name} is no complete ZIP file.", field="file") from error
     members = [each for each in archive.infolist() if not each.is_dir()]
     members = [each for each in members if not each.filename.startswith("__MACOSX/")]
@@ -134,11 +141,11 @@ def _members(raw: BinaryIO, name: str, budget: list[int]) -> Iterator[tuple[str,
             raise InvalidInput(
                 f"{member.filename[:80]} cannot be unpacked.", field="file"
             ) from error
-        with stream, _text(stream, budget) as text:  # type: ignore[arg-type]
+        with stream, _text(stream, budget, tick) as text:  # type: ignore[arg-type]
             yield member.filename, text
 
 
 @contextmanager
-def _text(stream: BinaryIO, budget: list[int]) -> Iterator[TextIO]:
-    counted = io.BufferedReader(_Counted(stream, budget), buffer_size=1 << 16)
+def _text(stream: BinaryIO, budget: list[int], tick: Callable[[], None]) -> Iterator[TextIO]:
+    counted = io.BufferedReader(_Counted(stream, budget, tick), buffer_size=1 << 16)
     yield io.TextIOWrapper(counted, encoding="utf-8-sig", newline="")

@@ -15,7 +15,7 @@ from labcarbon_collect import __version__
 _SECTOR_BYTES = (
     512  # unit of /sys/block/*/size for every disk (Documentation/ABI/stable/sysfs-block)
 )
-_MAX_CHARS = 256
+_MAX_CHARS, _MAX_ID_CHARS = 256, 1024
 _IGNORED_DISKS = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|zd|mmcblk\d+boot)")
 
 
@@ -100,6 +100,7 @@ def node_facts(
     """Return short texts by name. Unknown facts are left out. Board and disks of a virtual machine
     are not read.
     """
+    cloud_instance = cloud_instance_id(cloud)
     is_virtual = "hypervisor" in _first_value(proc / "cpuinfo", "flags").split()
     facts = {
         "collector": __version__,
@@ -111,7 +112,6 @@ def node_facts(
         "cpu": _first_value(proc / "cpuinfo", "model name"),
         "memory_mib": _memory_mib(proc),
         "virtual_machine": "yes" if is_virtual else "no",
-        "cloud_instance_id": cloud_instance_id(cloud),
     }
     if not is_virtual:
         facts.update(
@@ -119,7 +119,10 @@ def node_facts(
             serial=_read_board(sys, "product_serial"),
             disks=describe_disks(sys),
         )
-    return {name: value[:_MAX_CHARS] for name, value in facts.items() if value}
+    facts = {name: value[:_MAX_CHARS] for name, value in facts.items() if value}
+    if cloud_instance:
+        facts["cloud_instance_id"] = cloud_instance[:_MAX_ID_CHARS]
+    return facts
 
 
 def _product_name(sys: Path) -> str:

@@ -107,7 +107,9 @@ def test_other_labs_roles_and_methods(
     assert "111111111111" not in text_of(outsider.get(LIST))
     for address in pages[1:]:
         assert outsider.get(address).status_code == 404
-        assert_only(member, address, "GET")
+    assert_only(member, pages[2], "GET")
+    assert outsider.post(pages[1]).status_code == 404
+    assert viewer.post(pages[1]).status_code == 403
     assert viewer.post(LIST, {}).status_code == 403
     for address in (f"/billing/{file.uuid}/", f"/billing/{file.uuid}/accounts/"):
         assert viewer.get(address).status_code == 403
@@ -134,3 +136,17 @@ def test_activities_are_filtered_by_origin(lab: SmallLab, member: Client) -> Non
         for each in (entered, billed):
             assert (f'data-activity="{each.uuid}"' in page) == (each in shown)
     assert member.get("/activities/?origin=other").status_code == 400
+
+
+def test_a_bill_is_removed_and_its_activities_lead_to_it(lab: SmallLab, member: Client) -> None:
+    recorded(lab, csv_bytes([aws_row()]))
+    month, activity = BilledMonth.objects.get(), Activity.objects.get()
+    page = text_of(member.get(f"/activities/{activity.uuid}/"))
+    assert f"/billing/months/{month.pk}/" in page
+    assert 'data-form="withdraw"' not in page
+    assert 'data-form="remove"' in text_of(member.get(f"/billing/months/{month.pk}/"))
+    assert member.post(f"/billing/months/{month.pk}/").status_code == 302
+    activity.refresh_from_db()
+    assert activity.withdrawn_us is not None
+    assert not BilledMonth.objects.exists()
+    assert member.post(f"/billing/months/{month.pk}/").status_code == 404

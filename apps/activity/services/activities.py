@@ -256,6 +256,11 @@ def withdraw_activity(*, activity: Activity, reason: str, by: User, now: int) ->
     stored = Activity.objects.select_for_update(of=("self",)).get(pk=activity.pk)
     if stored.withdrawn_us is not None:
         raise Conflict("This activity is withdrawn already.", hint="Reload the page.")
+    if Activity.objects.filter(pk=stored.pk, billed_use__isnull=False).exists():
+        raise Conflict(
+            "This activity follows from a cloud bill.",
+            hint="Upload a corrected export, or remove the month from the cloud bills.",
+        )
     withdraw_declared(device=stored.device)
     stored.withdrawn_us, stored.withdrawn_by, stored.withdrawn_reason = now, by, reason
     stored.save(update_fields=["withdrawn_us", "withdrawn_by", "withdrawn_reason"])

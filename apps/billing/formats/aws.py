@@ -12,11 +12,13 @@ from apps.billing.choices import Category, Charge
 from apps.billing.formats.line import (
     GB,
     GIB,
+    MAX_CURRENCY,
     MAX_RESOURCE,
     MONTH_HOURS,
     Line,
     decimal_of,
     json_texts,
+    known_tags,
     month_hours,
     month_of,
     text_of,
@@ -63,7 +65,9 @@ _PRODUCTS = frozenset(
 # Usage types may begin with the short name of a region: EUC1-BoxUsage:p3.2xlarge.
 _INSTANCE = re.compile(r"(?:^|-)(?:BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage)(?::(.+))?$")
 _SAGEMAKER = re.compile(r"(?:^|-)[A-Za-z_-]+:ml\.(.+)$")
-_VOLUME = re.compile(r"(?:^|-)EBS:(VolumeUsage|SnapshotUsage)(?:\.(.+))?$")
+# Capacity that was reserved and not used.
+_UNUSED = re.compile(r"(?:^|-)(?:UnusedBox|UnusedDed|Reservation)(?::|$)")
+_VOLUME = re.compile(r"(?:^|-)EBS:(VolumeUsage|SnapshotUsage|SnapshotArchiveStorage)(?:\.(.+))?$")
 _TIMED = re.compile(r"(?:^|-)(?:TimedStorage|Storage|WarmStorage|ColdStorage)\b.*$")
 _TRANSFER = re.compile(r"(?:^|-)(?:DataTransfer-(?:Out|In)-Bytes|AWS-Out-Bytes)$")
 _DISKS = frozenset({"standard", "st1", "sc1"})
@@ -85,9 +89,9 @@ def lines(headings: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[Li
 
         def cell(name: str, row: Sequence[str] = row) -> str:
             i = position.get(name)
-            return row[i] if i is not None and i < len(row) else ""
+            return "" if i is None else row[i]
 
-        yield _line(cell, {name: row[i] for name, i in tags.items() if i < len(row) and row[i]})
+        yield _line(cell, known_tags((name, row[i]) for name, i in tags.items() if row[i]))
 
 
 def _line(cell: Callable[[str], str], tags: Mapping[str, str]) -> Line:
@@ -95,11 +99,16 @@ def _line(cell: Callable[[str], str], tags: Mapping[str, str]) -> Line:
     product = cell("line_item_product_code").strip()
     start = time_us(cell("line_item_usage_start_date"), "UsageStartDate")
     month = month_of(time_us(cell("bill_billing_period_start_date"), "BillingPeriodStartDate"))
-    amount = decimal_of(cell("line_item_usage_amount"), "UsageAmount")
     usage = cell("line_item_usage_type").strip()
     category, instance_type, medium = Category.NONE, "", ""
+    if charge == Charge.USAGE and product == "AmazonEC2" and _UNUSED.search(usage):
+        charge = Charge.FEE
     if charge == Charge.USAGE and product in _PRODUCTS:
         category, instance_type, medium = _use(product, usage, cell("product_instance_type"))
+    amount = decimal_of(
+        cell("line_item_usage_amount"), "UsageAmount", is_required=category != Category.NONE
+    )
+    is_listed = product in _PRODUCTS and (charge != Charge.USAGE or category != Category.NONE)
     if category == Category.STORAGE:
         amount = amount * GIB / GB * month_hours(month) / MONTH_HOURS
     elif category == Category.TRANSFER:
@@ -119,9 +128,9 @@ def _line(cell: Callable[[str], str], tags: Mapping[str, str]) -> Line:
         charge=charge,
         category=category,
         amount=amount,
-        cost=decimal_of(cell("line_item_unblended_cost"), "UnblendedCost"),
-        currency=text_of(cell("line_item_currency_code"), "CurrencyCode"),
-        is_listed=product in _PRODUCTS and (charge != Charge.USAGE or category != Category.NONE),
+        cost=decimal_of(cell("line_item_unblended_cost"), "UnblendedCost", is_required=is_listed),
+        currency=text_of(cell("line_item_currency_code"), "CurrencyCode", MAX_CURRENCY),
+        is_listed=is_listed,
         instance_type=text_of(instance_type, "InstanceType"),
         medium=medium,
         region=text_of(_region(cell), "Region"),
@@ -147,7 +156,7 @@ def _use(product: str, usage: str, instance_type: str) -> tuple[Category, str, s
     if product == "AmazonSageMaker" and (match := _SAGEMAKER.search(usage)):
         return Category.COMPUTE, match[1], ""
     if product == "AmazonEC2" and (match := _VOLUME.search(usage)):
-        if match[1] == "SnapshotUsage":
+        if match[1] != "VolumeUsage":
             return Category.STORAGE, "", "object"
         return Category.STORAGE, "", "hdd" if (match[2] or "standard") in _DISKS else "ssd"
     if _TRANSFER.search(usage):

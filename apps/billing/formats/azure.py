@@ -14,6 +14,7 @@ from apps.billing.formats.line import (
     DAY_US,
     GB,
     GIB,
+    MAX_CURRENCY,
     MAX_RESOURCE,
     MONTH_HOURS,
     Line,
@@ -24,6 +25,7 @@ from apps.billing.formats.line import (
     month_of,
     text_of,
 )
+from apps.core.errors import InvalidInput
 
 NAME = "Cost and usage details of Azure (CSV)"
 REQUIRED = ("date", "chargetype", "metercategory", "quantity", "unitofmeasure")
@@ -46,6 +48,7 @@ _COMPUTE = frozenset({"virtual machines", "azure machine learning", "cloud servi
 _STORAGE = frozenset({"storage", "azure netapp files", "backup"})
 _TRANSFER = frozenset({"bandwidth"})
 _RESERVATIONS = frozenset({"", "reservations", "savings plans", "savings plan"})
+_WITHIN_REGION = re.compile(r"inter-?\s?(?:availability )?zone|intra", re.IGNORECASE)
 _DISK = re.compile(r"^([PES])(\d+)(?:\s|$)")
 DISK_GIB = {
     1: 4, 2: 8, 3: 16, 4: 32, 6: 64, 10: 128, 15: 256, 20: 512, 30: 1024, 40: 2048, 50: 4096,
@@ -67,7 +70,7 @@ def lines(headings: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[Li
 
         def cell(name: str, row: Sequence[str] = row) -> str:
             i = position.get(name)
-            return row[i].strip() if i is not None and i < len(row) else ""
+            return "" if i is None else row[i].strip()
 
         yield _line(cell)
 
@@ -78,6 +81,12 @@ def _line(cell: Callable[[str], str]) -> Line:
     start = day_us(cell("date"), "Date")
     period = cell("billingperiodstartdate")
     month = month_of(day_us(period, "BillingPeriodStartDate") if period else start)
+    if abs(_number(month_of(start)) - _number(month)) > 1:
+        raise InvalidInput(
+            f"Date {cell('date')[:20]!r} is not in the billing month {month}.",
+            field="file",
+            hint="Days are read as month/day/year, or as 2026-10-31.",
+        )
     extra = json_texts(cell("additionalinfo"))
     category, amount, medium = Category.NONE, Decimal(0), ""
     if charge == Charge.USAGE:
@@ -95,8 +104,8 @@ def _line(cell: Callable[[str], str]) -> Line:
         charge=charge,
         category=category,
         amount=amount,
-        cost=decimal_of(cell("*cost"), "Cost"),
-        currency=text_of(cell("*currency"), "BillingCurrency"),
+        cost=decimal_of(cell("*cost"), "Cost", is_required=is_listed),
+        currency=text_of(cell("*currency"), "BillingCurrency", MAX_CURRENCY),
         is_listed=is_listed,
         instance_type=text_of(instance_type, "ServiceType") if is_instance else "",
         medium=medium,
@@ -113,22 +122,30 @@ def _line(cell: Callable[[str], str]) -> Line:
 
 def _use(cell: Callable[[str], str], meter: str, month: str) -> tuple[Category, Decimal, str]:
     """Return category, amount and medium of what a line counts."""
-    unit = cell("unitofmeasure").lower()
-    quantity = decimal_of(cell("quantity"), "Quantity")
+    unit, name = cell("unitofmeasure").lower(), cell("metername")
+    is_known = meter in _COMPUTE | _STORAGE | _TRANSFER
+    quantity = decimal_of(cell("quantity"), "Quantity", is_required=is_known)
     gibibytes = quantity * GIB / GB
     of_month = month_hours(month) / MONTH_HOURS
     if meter in _COMPUTE and "hour" in unit:
         return Category.COMPUTE, quantity, ""
-    if meter in _TRANSFER and "gb" in unit:
+    if meter in _TRANSFER and "gb" in unit and not _WITHIN_REGION.search(name):
         return Category.TRANSFER, gibibytes, ""
     if meter in _STORAGE:
-        if "gb" in unit and "month" in unit:
+        if re.search(r"gi?b", unit) and "month" in unit:
             return Category.STORAGE, gibibytes * of_month, "object"
-        disk = _DISK.match(cell("metername"))
+        if re.search(r"gi?b", unit) and "hour" in unit:  # provisioned capacity
+            return Category.STORAGE, gibibytes / MONTH_HOURS, "ssd"
+        disk = None if "mount" in name.lower() else _DISK.match(name)
         if disk and "month" in unit and int(disk[2]) in DISK_GIB:
             medium = "hdd" if disk[1] == "S" else "ssd"
             return Category.STORAGE, gibibytes * DISK_GIB[int(disk[2])] * of_month, medium
     return Category.NONE, Decimal(0), ""
+
+
+def _number(month: str) -> int:
+    """Return the number of a month such as 2026-10."""
+    return 12 * int(month[:4]) + int(month[5:])
 
 
 def _type_of_meter(name: str) -> str:

@@ -16,10 +16,12 @@ from typing import Any
 from apps.billing.choices import Category, Charge
 from apps.billing.formats.line import (
     GB,
+    MAX_CURRENCY,
     MAX_RESOURCE,
     MONTH_HOURS,
     Line,
     decimal_of,
+    known_tags,
     text_of,
     time_us,
 )
@@ -29,8 +31,7 @@ NAME = "Billing export of Google Cloud (newline-delimited JSON)"
 REQUIRED = ("service", "sku", "usage_start_time", "usage_end_time", "cost", "currency", "invoice")
 _SERVICES = frozenset(
     {
-        "Compute Engine", "Cloud Storage", "Kubernetes Engine", "Vertex AI", "Cloud Filestore",
-        "Networking",
+        "Compute Engine", "Cloud Storage", "Cloud Filestore", "Networking",
     }
 )  # fmt: skip
 _COST_TYPES = {"regular": Charge.USAGE, "tax": Charge.TAX, "adjustment": Charge.REFUND}
@@ -38,6 +39,8 @@ _CORE = re.compile(r"\bCore\b", re.IGNORECASE)
 _MEMORY = re.compile(r"\bRam\b", re.IGNORECASE)
 _GPU = re.compile(r"\bNvidia\s+(?:Tesla\s+)?(.+?)\s+GPU\b", re.IGNORECASE)
 _TRANSFER = re.compile(r"egress|data transfer", re.IGNORECASE)
+_WITHIN_REGION = re.compile(r"inter-? ?zone|intra-? ?zone", re.IGNORECASE)
+_UNITS = frozenset({"seconds", "byte-seconds", "bytes"})
 _SOLID = re.compile(r"\bSSD\b|balanced|hyperdisk|extreme", re.IGNORECASE)
 _LABEL = "compute.googleapis.com/"
 # GPUs that are attached to other machine types, by their name in a SKU: names of the catalogue.
@@ -62,7 +65,7 @@ def lines(objects: Iterator[str]) -> Iterator[Line]:
     for text in objects:
         try:
             row = json.loads(text, parse_float=Decimal)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             raise InvalidInput("The line is not a JSON object.", field="file") from error
         if not isinstance(row, dict):
             raise InvalidInput("The line is not a JSON object.", field="file")
@@ -73,6 +76,8 @@ def _lines(row: Mapping[str, Any]) -> Iterator[Line]:
     service = str(_part(row, "service").get("description") or "")
     sku = str(_part(row, "sku").get("description") or "")
     charge = _COST_TYPES.get(str(row.get("cost_type") or "regular"), Charge.OTHER)
+    if charge == Charge.USAGE and sku.startswith("Commitment"):
+        charge = Charge.FEE  # the use that it covers has lines of its own
     labels = _labels(row.get("system_labels"))
     category, amount, instance_type, gpu, medium = _NOTHING
     if charge == Charge.USAGE and service in _SERVICES:
@@ -88,8 +93,8 @@ def _lines(row: Mapping[str, Any]) -> Iterator[Line]:
         charge=charge,
         category=category,
         amount=amount,
-        cost=decimal_of(row.get("cost"), "cost"),
-        currency=text_of(row.get("currency"), "currency"),
+        cost=decimal_of(row.get("cost"), "cost", is_required=is_listed),
+        currency=text_of(row.get("currency"), "currency", MAX_CURRENCY),
         is_listed=is_listed,
         instance_type=text_of(instance_type, "machine_spec"),
         gpu=text_of(gpu, "sku.description"),
@@ -127,7 +132,8 @@ _NOTHING: _Use = (Category.NONE, Decimal(0), "", "", "")
 def _use(row: Mapping[str, Any], sku: str, labels: Mapping[str, str]) -> _Use:
     """Return category, amount, machine type, GPU and medium of what a line counts."""
     usage = _part(row, "usage")
-    amount, unit = decimal_of(usage.get("amount"), "usage.amount"), str(usage.get("unit") or "")
+    unit = str(usage.get("unit") or "")
+    amount = decimal_of(usage.get("amount"), "usage.amount", is_required=unit in _UNITS)
     if labels.get(f"{_LABEL}is_unused_reservation", "").lower() == "true":
         return Category.COMPUTE, Decimal(0), "", "", ""
     hours = amount / 3600
@@ -139,7 +145,7 @@ def _use(row: Mapping[str, Any], sku: str, labels: Mapping[str, str]) -> _Use:
     if unit == "seconds" and _CORE.search(sku):
         machine = labels.get(f"{_LABEL}machine_spec", "")
         cores = decimal_of(labels.get(f"{_LABEL}cores"), "cores")
-        if machine and cores > 0:
+        if machine and cores > 0 and "custom" not in machine:
             return Category.COMPUTE, hours / cores, machine, "", ""
         return Category.COMPUTE, hours, "vCPU", "", ""
     if unit == "byte-seconds" and _MEMORY.search(sku):
@@ -149,7 +155,7 @@ def _use(row: Mapping[str, Any], sku: str, labels: Mapping[str, str]) -> _Use:
         if str(_part(row, "service").get("description")) == "Compute Engine":
             medium = "ssd" if _SOLID.search(sku) else "hdd"
         return Category.STORAGE, hours / GB / MONTH_HOURS, "", "", medium
-    if unit == "bytes" and _TRANSFER.search(sku):
+    if unit == "bytes" and _TRANSFER.search(sku) and not _WITHIN_REGION.search(sku):
         return Category.TRANSFER, amount / GB, "", "", ""
     return _NOTHING
 
@@ -168,7 +174,7 @@ def _labels(value: Any) -> dict[str, str]:
         return {}
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise InvalidInput("Labels are not a list of key and value.", field="file")
-    return {str(each.get("key")): str(each.get("value") or "") for each in value}
+    return known_tags((each.get("key"), each.get("value") or "") for each in value)
 
 
 def _month(value: Any) -> str:

@@ -1,7 +1,7 @@
 """A line of a billing export, and what all formats need to read one. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -12,7 +12,8 @@ from apps.core.text import is_unstorable
 
 MAX_TEXT = 200
 MAX_RESOURCE = 1_000
-MAX_VALUE = Decimal(10**18)  # bytes × seconds of Google Cloud
+MAX_CURRENCY = 10
+MAX_VALUE = Decimal(10**24)  # bytes × seconds of Google Cloud
 GIB = Decimal(2**30)
 GB = Decimal(10**9)
 HOUR_US = 3_600_000_000
@@ -51,11 +52,13 @@ class Line:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-def decimal_of(text: object, name: str) -> Decimal:
-    """Return a number; 0 for an empty cell. Raises InvalidInput."""
+def decimal_of(text: object, name: str, *, is_required: bool = False) -> Decimal:
+    """Return a number; 0 for an empty cell that is not required. Raises InvalidInput."""
     raw = "" if text is None else str(text).strip()
-    if not raw:
+    if not raw and not is_required:
         return Decimal(0)
+    if not raw:
+        raise InvalidInput(f"{name} is empty.", field="file", hint="Download the export again.")
     try:
         value = Decimal(raw)
     except InvalidOperation as error:
@@ -134,4 +137,10 @@ def json_texts(text: object) -> dict[str, str]:
         return {}
     if not isinstance(value, dict):
         return {}
-    return {str(key): str(each) for key, each in value.items() if isinstance(each, str | int)}
+    return known_tags((key, each) for key, each in value.items() if isinstance(each, str | int))
+
+
+def known_tags(pairs: Iterable[tuple[object, object]]) -> dict[str, str]:
+    """Return tags as texts, without those that no database stores."""
+    tags = {str(key): str(value).strip() for key, value in pairs}
+    return {key: value for key, value in tags.items() if not is_unstorable(f"{key}{value}")}

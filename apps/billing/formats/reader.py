@@ -1,9 +1,10 @@
 """Recognise the format of a billing export, and read its lines. Pure."""
 
 import csv
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from apps.billing.choices import Provider
 from apps.billing.formats import aws, azure, gcp
@@ -19,17 +20,22 @@ _HINT = (
 
 @dataclass
 class Reader:
-    """Lines of one text file. ``number``: of the line that was read last."""
+    """Lines of one text file. ``number``: of the line that is read. ``digest``: of the lines that
+    were read, without blank ones and ends of lines: the same use has the same digest.
+    """
 
     provider: Provider
     lines: Iterator[Line] = field(default_factory=lambda: iter(()))
-    number: int = 0
+    number: int = 1
+    digest: Any = field(default_factory=hashlib.sha256)
 
 
 def open_reader(text: TextIO) -> Reader:
     """Return a reader of a text file by its first line. Raises InvalidInput."""
     first = text.readline(MAX_LINE_CHARS + 1)
-    if not first.strip():
+    while first and not first.strip():
+        first = text.readline(MAX_LINE_CHARS + 1)
+    if not first:
         raise InvalidInput("The file is empty.", field="file", hint=_HINT)
     if len(first) > MAX_LINE_CHARS:
         raise InvalidInput("The first line is too long.", field="file", hint=_HINT)
@@ -43,7 +49,7 @@ def open_reader(text: TextIO) -> Reader:
         _require(Provider.AWS, names, set(aws.REQUIRED))
         _require_once(headings, aws.column_name)
         reader = Reader(Provider.AWS)
-        reader.lines = aws.lines(headings, _rows(reader, text))
+        reader.lines = aws.lines(headings, _rows(reader, text, len(headings)))
         return reader
     names = {azure.column_name(each) for each in headings}
     if "metercategory" in names:
@@ -57,7 +63,7 @@ def open_reader(text: TextIO) -> Reader:
                 )
         _require_once(headings, azure.column_name)
         reader = Reader(Provider.AZURE)
-        reader.lines = azure.lines(headings, _rows(reader, text))
+        reader.lines = azure.lines(headings, _rows(reader, text, len(headings)))
         return reader
     raise InvalidInput("This is no billing export that LabCarbon reads.", field="file", hint=_HINT)
 
@@ -85,9 +91,8 @@ def _require_once(headings: list[str], column_name: Callable[[str], str]) -> Non
         seen.add(name)
 
 
-def _rows(reader: Reader, text: TextIO) -> Iterator[list[str]]:
-    rows = csv.reader(_bounded(text), strict=True)
-    reader.number = 1
+def _rows(reader: Reader, text: TextIO, cells: int) -> Iterator[list[str]]:
+    rows = csv.reader(_bounded(reader, text), strict=True)
     while True:
         try:
             row = next(rows, None)
@@ -95,22 +100,39 @@ def _rows(reader: Reader, text: TextIO) -> Iterator[list[str]]:
             raise InvalidInput(f"The line cannot be read: {error}.", field="file") from error
         if row is None:
             return
-        reader.number = rows.line_num + 1
-        if any(cell.strip() for cell in row):
-            yield row
+        if not row or not any(cell.strip() for cell in row):
+            continue
+        if len(row) != cells:
+            raise InvalidInput(
+                f"The line has {len(row)} cells under {cells} headings.",
+                field="file",
+                hint="Download the export again, and do not edit it.",
+            )
+        yield row
 
 
 def _objects(reader: Reader, first: str, text: TextIO) -> Iterator[str]:
-    reader.number = 1
-    yield first
-    for line in _bounded(text):
-        reader.number += 1
+    yield from _checked(reader, first)
+    for line in _bounded(reader, text):
         if line.strip():
             yield line
 
 
-def _bounded(text: TextIO) -> Iterator[str]:
+def _bounded(reader: Reader, text: TextIO) -> Iterator[str]:
+    """Yield the lines of a text after its first one. A last line without its end was cut."""
     while line := text.readline(MAX_LINE_CHARS + 1):
-        if len(line) > MAX_LINE_CHARS:
-            raise TooLarge("A line has more than 1 MiB.", field="file")
-        yield line
+        reader.number += 1
+        yield from _checked(reader, line)
+
+
+def _checked(reader: Reader, line: str) -> Iterator[str]:
+    if len(line) > MAX_LINE_CHARS:
+        raise TooLarge("The line has more than 1 MiB.", field="file")
+    if not line.endswith(("\n", "\r")):
+        raise InvalidInput(
+            "The last line is not complete: it has no end of line.",
+            field="file",
+            hint="Download the export again.",
+        )
+    reader.digest.update(line.strip().encode("utf-8", "surrogatepass"))
+    yield line

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from apps.billing.aggregation import Scan, Totals, add_line, millionths
 from apps.billing.choices import FileState
-from apps.billing.collectors import instances_of
+from apps.billing.collectors import instances_of, known_instances
 from apps.billing.formats.line import Line
 from apps.billing.formats.reader import open_reader
 from apps.billing.models import (
@@ -24,7 +24,6 @@ from apps.billing.uploaded_texts import MAX_UNPACKED_BYTES, PartsFile, text_file
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.core.jobs import renew_lease
 
-PROGRESS_LINES = 5_000
 ITEM_BATCH = 5_000
 
 
@@ -51,6 +50,8 @@ def scan_file(*, uuid: UUID) -> None:
         "accounts": dict(sorted(scan.accounts.items())),
         "months": dict(sorted(scan.months.items())),
         "tags": {key: dict(sorted(values.items())) for key, values in sorted(scan.tags.items())},
+        "has_more_tags": scan.has_more_tags,
+        "lacks_instances": not scan.has_resources and bool(instances_of(file.lab)),
     }
     BillingFile.objects.filter(pk=file.pk, state=FileState.SCANNING).update(
         state=FileState.MAPPING,
@@ -81,7 +82,7 @@ def read_file(*, uuid: UUID, now: int) -> None:
         return projects[line.account] if found is None else found
 
     totals = Totals()
-    included, resources = frozenset(projects), frozenset(instances_of(lab))
+    included, resources = frozenset(projects), known_instances(lab)
 
     def read() -> None:
         for line in _lines(file):
@@ -161,10 +162,17 @@ def _read_or_refuse(file: BillingFile, read: Callable[[], None]) -> bool:
 def _lines(file: BillingFile) -> Iterator[Line]:
     """Yield the lines of all files of an upload, and save the progress. Sets the provider."""
     budget = [MAX_UNPACKED_BYTES]
+    contents: set[bytes] = set()
+    progress = _Progress(file)
     before = 0
     for number, part in enumerate(file.parts):
         raw = _parts_file(file, number, part["bytes"])
-        for name, text in text_files(raw, part["name"], budget):
+
+        def tick(raw: BufferedReader = raw, before: int = before) -> None:
+            renew_lease()
+            progress.save(before + raw.tell())
+
+        for name, text in text_files(raw, part["name"], budget, tick):
             reader = None
             try:
                 reader = open_reader(text)
@@ -175,12 +183,20 @@ def _lines(file: BillingFile) -> Iterator[Line]:
                         hint="Upload the export of one provider at a time.",
                     )
                 file.provider = reader.provider
-                for count, line in enumerate(reader.lines):
-                    if not count % PROGRESS_LINES:
-                        _save_progress(file, before + raw.tell())
-                    yield line
+                yield from reader.lines
+                if reader.digest.digest() in contents:
+                    raise InvalidInput(
+                        "The same lines are in another file of this upload.",
+                        field="file",
+                        hint="Upload each part of the export once.",
+                    )
+                contents.add(reader.digest.digest())
             except UnicodeDecodeError as error:
-                raise InvalidInput(f"{name} is not UTF-8 text.", field="file") from error
+                raise InvalidInput(
+                    f"{name} is not UTF-8 text.",
+                    field="file",
+                    hint="Upload CSV or JSON, packed at most once.",
+                ) from error
             except (InvalidInput, TooLarge) as error:
                 if reader is not None and reader.number and not error.message.startswith(name):
                     error.message = f"{name}, line {reader.number}: {error.message}"
@@ -188,11 +204,19 @@ def _lines(file: BillingFile) -> Iterator[Line]:
         before += part["bytes"]
 
 
-def _save_progress(file: BillingFile, done: int) -> None:
-    renew_lease()
-    BillingFile.objects.filter(pk=file.pk, state=file.state).update(
-        bytes_done=min(done, file.bytes)
-    )
+class _Progress:
+    """Progress of a file, saved at each hundredth."""
+
+    def __init__(self, file: BillingFile) -> None:
+        self._file, self._saved = file, 0
+
+    def save(self, done: int) -> None:
+        if done - self._saved < max(1, self._file.bytes // 100):
+            return
+        self._saved = done
+        BillingFile.objects.filter(pk=self._file.pk, state=self._file.state).update(
+            bytes_done=min(done, self._file.bytes)
+        )
 
 
 def _parts_file(file: BillingFile, number: int, size: int) -> BufferedReader:

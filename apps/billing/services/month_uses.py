@@ -133,6 +133,11 @@ def replacement_problem(month: BilledMonth, previous: BilledMonth | None, now: i
     )
 
 
+def _is_current(month: BilledMonth) -> bool:
+    """Return whether no later version replaced a month. The caller holds the lab."""
+    return BilledMonth.objects.filter(pk=month.pk, is_current=True).exists()
+
+
 def record_uses(*, month: BilledMonth, by: User | None, now: int) -> Iterator[int]:
     """Withdraw the activities of a month that its items do not have any more, and record those
     that are missing, in batches. Yield the number of activities changed after each batch.
@@ -141,9 +146,12 @@ def record_uses(*, month: BilledMonth, by: User | None, now: int) -> Iterator[in
     uses = BilledUse.objects.filter(month=month).select_related("activity", "activity__device")
     existing = {use.digest: use for use in uses}
     outdated = iter([use for digest, use in existing.items() if digest not in wanted])
-    while batch := list(islice(outdated, BATCH)):
+    while ids := [use.pk for use in islice(outdated, BATCH)]:
         with transaction.atomic():
             audit.hold(month.lab)
+            if not _is_current(month):
+                return
+            batch = list(uses.filter(pk__in=ids))
             withdraw_activities(
                 activities=[use.activity for use in batch],
                 reason=f"Replaced by version {month.version} of the billing export",
@@ -153,9 +161,13 @@ def record_uses(*, month: BilledMonth, by: User | None, now: int) -> Iterator[in
             BilledUse.objects.filter(pk__in=[use.pk for use in batch]).delete()
         yield len(batch)
     missing = iter([each for digest, each in wanted.items() if digest not in existing])
-    while found := list(islice(missing, BATCH)):
+    while part := list(islice(missing, BATCH)):
         with transaction.atomic():
             audit.hold(month.lab)
+            if not _is_current(month):
+                return
+            stored_digests = set(uses.values_list("digest", flat=True))
+            found = [each for each in part if each.digest not in stored_digests]
             stored, refused = store_activities(
                 computed=[(each.draft, each.computed) for each in found if each.computed],
                 lookups=Lookups(month.lab),
@@ -174,6 +186,6 @@ def record_uses(*, month: BilledMonth, by: User | None, now: int) -> Iterator[in
             for position, error in refused.items():
                 ids = found[position].use.item_ids
                 BillingItem.objects.filter(pk__in=ids).update(problem=error.message[:300])
-        yield len(found)
+        yield len(part)
     if wanted.keys() != existing.keys():
         enqueue(kind="attribution.lab", key=str(month.lab_id))

@@ -8,11 +8,12 @@ from django.db.models import F, Q
 
 from apps.accounts import audit
 from apps.accounts.models import User
+from apps.activity.services.withdrawals import withdraw_activities
 from apps.billing.choices import Act, FileState
 from apps.billing.models import BilledMonth, BillingFile, FilePart
 from apps.billing.services.covered_hours import set_covered_hours
 from apps.billing.services.month_uses import compute_uses, record_uses, replacement_problem
-from apps.billing.services.uploads import RECORD, locked, wrong_state
+from apps.billing.services.uploads import EXPIRY_US, RECORD, locked, wrong_state
 from apps.core.jobs import enqueue, renew_lease
 
 REVIEWED_US = 100 * 86_400_000_000  # months that began earlier are not computed again
@@ -49,8 +50,18 @@ def record_batches(*, uuid: UUID, now: int) -> Iterator[int]:
         renew_lease()
         if not _make_current(month, now):
             continue
-        yield from record_uses(month=month, by=file.confirmed_by, now=now)
+        yield from _complete(month, file.confirmed_by, now)
     _finish(file, now)
+
+
+def _complete(month: BilledMonth, by: User | None, now: int) -> Iterator[int]:
+    """Compute a current month as of now, and record its activities."""
+    set_covered_hours(month)
+    compute_uses(month, now)
+    month.problem = replacement_problem(month, month, now)[:300]
+    month.save(update_fields=["problem"])
+    if not month.problem:
+        yield from record_uses(month=month, by=by, now=now)
 
 
 @transaction.atomic
@@ -110,20 +121,54 @@ def _finish(file: BillingFile, now: int) -> None:
     )
 
 
-def review_months(*, now: int) -> Iterator[int]:
-    """Compute current months again whose days ended or whose instances a collector measured
-    since. Yield the number of activities after each batch.
+def files_to_review(now: int) -> list[UUID]:
+    """Return the exports with current months whose days ended since, or whose instances have a
+    collector.
     """
-    months = (
-        BilledMonth.objects.filter(is_current=True, items__end_us__gt=now - REVIEWED_US)
-        .filter(Q(items__resource__gt="") | Q(items__end_us__gt=F("file__confirmed_us")))
-        .distinct()
-        .select_related("lab", "file")
-    )
+    months = BilledMonth.objects.filter(
+        is_current=True, file__state=FileState.DONE, items__end_us__gt=now - REVIEWED_US
+    ).filter(Q(items__resource__gt="") | Q(items__end_us__gt=F("file__confirmed_us")))
+    return list(months.order_by("file").values_list("file__uuid", flat=True).distinct())
+
+
+def review_file(*, uuid: UUID, now: int) -> Iterator[int]:
+    """Compute the current months of an export again. Yield the number of activities after each
+    batch.
+    """
+    months = BilledMonth.objects.filter(
+        is_current=True, file__uuid=uuid, file__state=FileState.DONE
+    ).select_related("lab", "file")
     for month in months.order_by("pk"):
         renew_lease()
-        with transaction.atomic():
-            audit.hold(month.lab)
-            set_covered_hours(month)
-            compute_uses(month, now)
-        yield from record_uses(month=month, by=None, now=now)
+        yield from _complete(month, None, now)
+
+
+@transaction.atomic
+def remove_month(*, month: BilledMonth, by: User, now: int) -> None:
+    """Withdraw the activities of a month and delete its items. Raises Conflict if energy is
+    archived.
+    """
+    audit.hold(month.lab)
+    stored = BilledMonth.objects.select_for_update(of=("self",)).get(pk=month.pk)
+    uses = stored.uses.select_related("activity", "activity__device")
+    energy_mj = withdraw_activities(
+        activities=[use.activity for use in uses], reason="The bill was removed", by=by, now=now
+    )
+    details = {
+        "month": stored.month, "account": stored.account, "version": stored.version,
+        "energy_mj": energy_mj,
+    }  # fmt: skip
+    subject = f"{stored.get_provider_display()} {stored.account} {stored.month}"
+    audit.record(
+        lab=month.lab, by=by, action=Act.REMOVED, subject=subject, details=details, now=now
+    )
+    stored.delete()
+    enqueue(kind="attribution.lab", key=str(month.lab_id))
+
+
+def delete_expired_files(*, now: int) -> int:
+    """Delete exports that nobody confirmed for a week; return their number."""
+    expired = BillingFile.objects.filter(created_us__lt=now - EXPIRY_US).exclude(
+        state__in=(FileState.RECORDING, FileState.DONE)
+    )
+    return expired.delete()[1].get("billing.BillingFile", 0)

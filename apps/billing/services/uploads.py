@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
 from django.db import transaction
@@ -16,8 +15,10 @@ from apps.billing.uploaded_texts import MAX_UNPACKED_BYTES, PART_BYTES
 from apps.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from apps.core.jobs import enqueue
 from apps.core.spreadsheets.sources import base_name
+from apps.core.text import parse_decimal
 
-SCAN, READ, RECORD = "billing.scan_file", "billing.read_file", "billing.record_file"
+SCAN, READ = "billing.scan_file", "billing.read_file"
+RECORD, REVIEW = "billing.record_file", "billing.review_file"
 EXPIRY_US = 7 * 24 * 3_600_000_000  # an unconfirmed file is deleted after a week
 MAX_FILES = 100
 DEFAULT_UTILIZATION = "50"  # mean of Cloud Carbon Footprint, Methodology, without measurements
@@ -115,6 +116,11 @@ def assign(*, file: BillingFile, assignment: Assignment, now: int) -> None:
         stored = locked(file.uuid)
         if stored.state not in (FileState.MAPPING, FileState.CHECKED):
             raise wrong_state(stored)
+        others = BillingFile.objects.filter(lab=stored.lab, state=FileState.READING)
+        if others.exists():
+            raise Conflict(
+                "Another export is being computed.", hint="Wait until its preview is ready."
+            )
         _check(stored, assignment)
         lab = stored.lab
         for account, (is_included, slug) in assignment.accounts.items():
@@ -159,11 +165,8 @@ def _check(file: BillingFile, assignment: Assignment) -> None:
         raise InvalidInput(
             f"The export has no tag {assignment.tag[:40]!r}.", field="tag", hint="Choose another."
         )
-    try:
-        value = Decimal(assignment.utilization)
-    except InvalidOperation:
-        value = Decimal(-1)
-    if not assignment.utilization.isascii() or not value.is_finite() or not 0 <= value <= 100:
+    value = parse_decimal(assignment.utilization)
+    if value is None or not 0 <= value <= 100:
         raise InvalidInput(
             "The utilization is not 0 to 100 %.",
             field="utilization",

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from apps.activity.kinds import KINDS
 from apps.activity.selectors import activity_of
+from apps.billing.selectors import month_of_activity
 from apps.dashboard.activities.filters import parse_filters
 from apps.dashboard.activities.forms import ActivityForm, WithdrawForm
 from apps.dashboard.activities.pages import (
@@ -55,12 +56,13 @@ def add(request: HttpRequest, visitor: Visitor, kind: str) -> HttpResponseBase:
 def activity(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase:
     """Show an activity with its equation, factors and source. POST withdraws it."""
     found = or_not_found(activity_of(visitor.lab, uuid), "activity", reverse("activities"))
-    may_withdraw = visitor.can_manage or (
-        visitor.can_write and found.created_by_id == visitor.user.pk
+    bill = month_of_activity(found)
+    may_withdraw = bill is None and (
+        visitor.can_manage or (visitor.can_write and found.created_by_id == visitor.user.pk)
     )
     form = WithdrawForm.from_request(request, visitor, activity=found, may_withdraw=may_withdraw)
     if form.is_bound and form.submit():
         messages.success(request, form.message)
         return HttpResponseRedirect(reverse("activity", args=[found.uuid]))
-    context = {"page": activity_page(visitor.lab, found), "form": form}
+    context = {"page": activity_page(visitor.lab, found), "form": form, "bill": bill}
     return render(request, "dashboard/activities/activity.html", context, status=form.status)

@@ -5,9 +5,9 @@ from typing import Any
 
 from django import forms
 
-from apps.billing.models import BillingFile
+from apps.billing.models import BilledMonth, BillingFile
 from apps.billing.selectors import earlier_options, known_accounts, known_tags
-from apps.billing.services.month_versions import confirm
+from apps.billing.services.month_versions import confirm, remove_month
 from apps.billing.services.uploads import (
     DEFAULT_UTILIZATION,
     Assignment,
@@ -148,6 +148,16 @@ class AccountsForm(PageForm):
             now=self.visitor.now,
         )
         return ""
+
+
+class RemoveForm(PageForm):
+    """Remove ``month`` with its activities."""
+
+    month: BilledMonth
+
+    def save(self) -> str:
+        remove_month(month=self.month, by=self.visitor.user, now=self.visitor.now)
+        return "The bill was removed. Its activities are withdrawn."
 
 
 class ConfirmForm(PageForm):

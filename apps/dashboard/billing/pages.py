@@ -14,6 +14,7 @@ from apps.billing.selectors import (
     UseRow,
     activities_of_month,
     files_of,
+    has_days_to_come,
     item_rows,
     month_sums,
     months_of,
@@ -62,6 +63,10 @@ class BillingPage:
     months: list[MonthRow]
     files: list[BillingFile]
 
+    @property
+    def has_unknown(self) -> bool:
+        return any(row.sums.problem_lines for row in self.months)
+
 
 @dataclass(frozen=True)
 class UseLine:
@@ -99,6 +104,7 @@ class MonthPage:
     activities: list[tuple[Activity, str]]
     more_activities: int
     provider: str
+    has_days_to_come: bool
 
 
 def billing_page(lab: Lab) -> BillingPage:
@@ -179,7 +185,7 @@ def _charges(rows: list[MonthRow]) -> list[tuple[str, str]]:
     ]
 
 
-def month_page(month: BilledMonth) -> MonthPage:
+def month_page(month: BilledMonth, now: int) -> MonthPage:
     """Return the page of a month."""
     [row] = _month_rows([month])
     uses = use_rows(month)
@@ -193,6 +199,7 @@ def month_page(month: BilledMonth) -> MonthPage:
         activities=[(each, amount_text(each.energy_mj, ENERGY)) for each in listed],
         more_activities=activities.count() - len(listed),
         provider=Provider(month.provider).label,
+        has_days_to_come=has_days_to_come(month, now),
     )
 
 

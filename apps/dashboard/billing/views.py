@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -9,7 +10,7 @@ from django.urls import reverse
 from apps.billing.choices import FileState
 from apps.billing.selectors import earlier_options, month_of_lab
 from apps.billing.services.uploads import file_of
-from apps.dashboard.billing.forms import AccountsForm, BillingForm, ConfirmForm
+from apps.dashboard.billing.forms import AccountsForm, BillingForm, ConfirmForm, RemoveForm
 from apps.dashboard.billing.pages import (
     ITEM_HEADER,
     billing_page,
@@ -70,11 +71,16 @@ def file(request: HttpRequest, visitor: Visitor, uuid: UUID) -> HttpResponseBase
     return render(request, "dashboard/billing/file.html", context, status=form.status)
 
 
-@page()
+@page("GET", "POST")
 def month(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
-    """Show a billed month: use, money, and its activities."""
-    content = month_page(month_of_lab(visitor.lab, pk))
-    return render(request, "dashboard/billing/month.html", {"page": content})
+    """Show a billed month: use, money, and its activities. POST removes it."""
+    found = month_of_lab(visitor.lab, pk)
+    form = RemoveForm.from_request(request, visitor, month=found)
+    if form.is_bound and form.submit():
+        messages.success(request, form.message)
+        return HttpResponseRedirect(reverse("billing"))
+    context = {"page": month_page(found, visitor.now), "form": form}
+    return render(request, "dashboard/billing/month.html", context, status=form.status)
 
 
 @page()

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     help = (
         "Upload a billing export of AWS, Google Cloud or Azure. Name all files of the export: they "
         "replace the billed months that they contain. Files may be CSV, newline-delimited JSON, "
-        "gzip, or a ZIP of these. Then open the page Billing exports, assign the accounts, and "
+        "gzip, or a ZIP of these. Then open the page Cloud bills, assign the accounts, and "
         "record the export."
     )
 
