@@ -176,9 +176,8 @@ def _part_imbalances(
             yield Imbalance(first, "has a factor that is not in the statement")
             continue
         upstream = part[UPSTREAM].number if UPSTREAM in part else 0
-        amounts = {UPSTREAM: (UPSTREAM_RATE, upstream)}
-        if EMISSION in part:
-            amounts[EMISSION] = (RATE, part[EMISSION].number - upstream)
+        direct = part[EMISSION].number - upstream if EMISSION in part else 0
+        amounts = {UPSTREAM: (UPSTREAM_RATE, upstream), EMISSION: (RATE, direct)}
         for metric, (rate_name, amount) in amounts.items():
             rate = facts[key].get(rate_name)
             if (rate is None) != (metric not in part):

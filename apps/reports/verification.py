@@ -149,6 +149,10 @@ def _invalid_field(row: Row) -> str:
     is_number = row.kind == LINE or (row.kind == FACTOR and row.metric in (RATE, UPSTREAM_RATE))
     if is_number and not is_integer(row.value):
         return "value"
-    if row.kind == LINE and row.factor and row.pue_ppm != NONE and not is_integer(row.pue_ppm):
+    if row.kind != LINE or not row.factor:
+        return ""
+    if row.is_market:
+        return "pue_ppm" if row.pue_ppm else ""
+    if row.pue_ppm != NONE and not is_integer(row.pue_ppm):
         return "pue_ppm"
     return ""
