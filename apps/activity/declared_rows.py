@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 from apps.carbon.meter_errors import (
@@ -13,7 +13,7 @@ from apps.carbon.meter_errors import (
 )
 from apps.core.errors import InvalidInput
 from apps.core.intervals import datetime_to_us
-from apps.core.text import is_unstorable
+from apps.core.text import is_unstorable, parse_decimal
 from apps.core.units import INT64_MAX, PPM, UG_PER_G, kwh_to_mj
 
 COLUMNS = (
@@ -65,20 +65,15 @@ class DeclaredRow:
 
 
 def _number(row: Mapping[str, str], column: str, line: int) -> Decimal | None:
-    text = (row.get(column) or "").strip().replace(" ", "").replace("_", "")
+    text = (row.get(column) or "").strip()
     if not text:
         return None
-    try:
-        value = Decimal(text)
-    except InvalidOperation as error:
+    value = parse_decimal(text)
+    if value is None:
         raise InvalidInput(
-            f"line {line}: {column} {text!r} is not a number.",
+            f"line {line}: {column} {text[:40]!r} is not a number.",
             field=column,
-            hint="Enter a number such as 1234.5.",
-        ) from error
-    if not value.is_finite() or value < 0:
-        raise InvalidInput(
-            f"line {line}: {column} is {text}.", field=column, hint="Enter zero or more."
+            hint="Enter digits with at most one decimal point, such as 1234.5.",
         )
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)

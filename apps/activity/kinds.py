@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -15,20 +15,26 @@ from apps.activity.formulas import (
     network_transfer,
     other_device,
 )
-from apps.activity.formulas.estimate import Estimate, Values
+from apps.activity.formulas.estimate import Estimate, Values, text
+from apps.activity.formulas.labels import LABELS
 from apps.core.errors import InvalidInput
-from apps.core.text import is_unstorable
-from apps.core.units import PPM
+from apps.core.text import is_unstorable, parse_decimal
+from apps.core.units import PPM, US_PER_HOUR
 from apps.fleet.choices import Control
 
 MAX_TEXT = 200
 MAX_DECIMALS = 9
 MAX_NUMBER = 10**12
+NUMBER_HINT = "Enter digits with at most one decimal point, such as 12.5."
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a kind: a number, one of ``choices``, or a text. ``default``: '' for none."""
+    """An input of a kind: a number, one of ``choices``, or a text. ``default``: '' for none.
+
+    ``can_be_zero``: 0 is a statement, such as an instance without GPUs. ``of_period``: hours of one
+    unit, at most those of the period.
+    """
 
     name: str
     label: str
@@ -38,6 +44,8 @@ class Input:
     is_text: bool = False
     default: str = ""
     help: str = ""
+    can_be_zero: bool = False
+    of_period: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,13 @@ _STORED = (
     Input("medium", "Medium", True, choices=cloud_storage.MEDIA),
     Input("replicas", "Replicas", most=100, default="1"),
 )
-_KWH = Input("kwh", "Energy (kWh)", help="As stated by a meter or the operator.")
+_KWH = Input("kwh", LABELS["kwh"], help="As stated by a meter or the operator.")
+
+
+def _hours(of_what: str, required: bool = False) -> Input:
+    return Input("hours", LABELS["hours"], required, most=10**7, help=of_what, of_period=True)
+
+
 INSIDE, OUTSIDE = "inside", "outside"
 _BOUNDARY = ((OUTSIDE, "Outside the reporting boundary"), (INSIDE, "Inside the reporting boundary"))
 _MACHINE_ROOM = (1_560_000, "unknown machine room: mean of Uptime Institute's survey of 2024")
@@ -82,12 +96,12 @@ def _kinds() -> tuple[Kind, ...]:
                     "left empty.",
                 ),
                 Input("instances", "Instances", most=10**6, default="1"),
-                Input("hours", "Hours", True, most=10**7, help="Of each instance."),
-                Input("utilization", "Mean utilization (%)", True, most=100),
-                Input("vcpus", "vCPUs", most=10**4, help="Of one instance."),
+                _hours("Of each instance.", required=True),
+                Input("utilization", "Mean utilization (%)", True, most=100, can_be_zero=True),
+                Input("vcpus", "vCPUs", most=10**4, help="Of one instance.", can_be_zero=True),
                 Input("memory_gb", "Memory (GB)", most=10**6, help="Of one instance."),
                 Input("gpu", "GPU model", is_text=True, help="Of the catalogue. Type to search."),
-                Input("gpus", "GPUs", most=10**4, help="Of one instance."),
+                Input("gpus", "GPUs", most=10**4, help="Of one instance.", can_be_zero=True),
             ),
             cloud_compute.compute,
             Control.CLOUD,
@@ -115,10 +129,10 @@ def _kinds() -> tuple[Kind, ...]:
             (
                 Input("boundary", "Reporting boundary", choices=_BOUNDARY, default=OUTSIDE),
                 _KWH,
-                Input("core_hours", "Core-hours"),
-                Input("watts_per_core", "Power of a core (W)", most=10**5),
-                Input("gpu_hours", "GPU-hours"),
-                Input("watts_per_gpu", "Power of a GPU (W)", most=10**5),
+                Input("core_hours", LABELS["core_hours"], can_be_zero=True),
+                Input("watts_per_core", LABELS["watts_per_core"], most=10**5),
+                Input("gpu_hours", LABELS["gpu_hours"], can_be_zero=True),
+                Input("watts_per_gpu", LABELS["watts_per_gpu"], most=10**5),
             ),
             external_cluster.compute,
             Control.OUTSIDE_BOUNDARY,
@@ -129,9 +143,9 @@ def _kinds() -> tuple[Kind, ...]:
             "A file or backup server of the lab without a collector.",
             (
                 _KWH,
-                Input("disks", "Disks", most=10**6),
-                Input("watts_per_disk", "Power of a disk (W)", most=10**4),
-                Input("hours", "Hours", most=10**7),
+                Input("disks", LABELS["disks"], most=10**6),
+                Input("watts_per_disk", LABELS["watts_per_disk"], most=10**4),
+                _hours("Of each disk."),
             ),
             file_server.compute,
             Control.OWN,
@@ -152,8 +166,8 @@ def _kinds() -> tuple[Kind, ...]:
                 Input("device", "Device", True, choices=other_device.DEVICES),
                 _KWH,
                 Input("count", "Number of devices", most=10**6, default="1"),
-                Input("watts", "Power of a device (W)", most=10**6),
-                Input("hours", "Hours", most=10**7),
+                Input("watts", LABELS["watts"], most=10**6),
+                _hours("Of each device."),
             ),
             other_device.compute,
             Control.OWN,
@@ -228,38 +242,40 @@ def _parsed(each: Input, raw: Any) -> str:
             return ""
     if isinstance(raw, bool) or not isinstance(raw, str | int | float | Decimal):
         raise InvalidInput(f"{each.label} is no number or text.", field=each.name)
-    text = str(raw).strip()
+    if not each.choices and not each.is_text:
+        return _number(each, raw)
+    entered = str(raw).strip()
     if each.choices:
         values = [value for value, _ in each.choices]
-        if text not in values:
+        if entered not in values:
             raise InvalidInput(
-                f"{text[:40]!r} is no {each.label.lower()}.",
+                f"{entered[:40]!r} is no {each.label.lower()}.",
                 field=each.name,
                 hint=f"Use one of {', '.join(values)}.",
             )
-        return text
-    if each.is_text:
-        if is_unstorable(text) or len(text) > MAX_TEXT:
-            raise InvalidInput(
-                f"{each.label} is too long or contains an invalid character.",
-                field=each.name,
-                hint=f"Enter at most {MAX_TEXT} characters.",
-            )
-        return text
-    return _number(each, text)
-
-
-def _number(each: Input, text: str) -> str:
-    try:
-        value = Decimal(text)
-    except InvalidOperation as error:
+        return entered
+    if is_unstorable(entered) or len(entered) > MAX_TEXT:
         raise InvalidInput(
-            f"{text[:40]!r} is not a number.", field=each.name, hint="Enter a number such as 12.5."
-        ) from error
-    if not value.is_finite() or not 0 <= value <= each.most:
-        raise InvalidInput(
-            f"{each.label} is out of range.", field=each.name, hint=f"Enter 0 to {each.most}."
+            f"{each.label} is too long or contains an invalid character.",
+            field=each.name,
+            hint=f"Enter at most {MAX_TEXT} characters.",
         )
+    return entered
+
+
+def _number(each: Input, raw: str | float | Decimal) -> str:
+    entered = raw if isinstance(raw, str) else _plain_text(raw)
+    value = parse_decimal(entered)
+    if value is None:
+        raise InvalidInput(
+            f"{each.label}: {str(raw)[:40]!r} is not a number.", field=each.name, hint=NUMBER_HINT
+        )
+    if value > each.most:
+        raise InvalidInput(
+            f"{each.label} is out of range.", field=each.name, hint=f"Enter at most {each.most}."
+        )
+    if not value and not each.can_be_zero:
+        raise InvalidInput(f"{each.label} is 0.", field=each.name, hint=_zero_hint(each))
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < -MAX_DECIMALS:
         raise InvalidInput(
@@ -269,6 +285,34 @@ def _number(each: Input, text: str) -> str:
         )
     plain = f"{value:f}"
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
+
+
+def _plain_text(number: float | Decimal) -> str:
+    """Return a JSON number, or that of a form, in plain digits."""
+    return f"{Decimal(repr(number)) if isinstance(number, float) else Decimal(number):f}"
+
+
+def _zero_hint(each: Input) -> str:
+    if each.required or each.default:
+        return "Enter a number above 0. If nothing was used, record nothing."
+    return (
+        "Enter a number above 0. Leave it empty if it is unknown. If nothing was used, record "
+        "nothing."
+    )
+
+
+def check_hours(kind: Kind, values: Values, duration_us: int) -> None:
+    """Raise InvalidInput if the hours of one unit are more than those of the period."""
+    period_hours = Fraction(duration_us, US_PER_HOUR)
+    for each in kind.inputs:
+        hours = values.get(each.name)
+        if each.of_period and isinstance(hours, Fraction) and hours > period_hours:
+            raise InvalidInput(
+                f"{text(hours)} hours are more than the {text(period_hours)} hours of the period.",
+                field=each.name,
+                hint="Enter the hours of one instance, disk or device. Their number is a field of "
+                "its own.",
+            )
 
 
 def pue_text(pue_ppm: int) -> str:

@@ -11,7 +11,17 @@ from apps.activity.services import Draft
 from apps.core.api import StrictSerializer
 from apps.core.clock import utc
 from apps.core.intervals import datetime_to_us
+from apps.core.text import parse_decimal
 from apps.core.units import PPM, UG_PER_G
+
+
+class PlainDecimalField(serializers.DecimalField):
+    """A decimal number. As a text it contains plain digits only, as in forms and files."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, str) and parse_decimal(data) is None:
+            self.fail("invalid")
+        return super().to_internal_value(data)
 
 
 class ActivityBody(StrictSerializer):
@@ -29,10 +39,10 @@ class ActivityBody(StrictSerializer):
         allow_blank=True,
         help_text="grid zone or cloud region; or g_per_kwh",
     )
-    g_per_kwh = serializers.DecimalField(
+    g_per_kwh = PlainDecimalField(
         max_digits=10, decimal_places=6, required=False, default=None, allow_null=True, min_value=0
     )
-    pue = serializers.DecimalField(
+    pue = PlainDecimalField(
         max_digits=8,
         decimal_places=6,
         required=False,

@@ -40,6 +40,18 @@ class NoRange(TextChoices):
     NO_USE = "no_use"
 
 
+class ForecastScore(TextChoices):
+    """Whether the actual use was within the range of a stored forecast, or why that is not known.
+    ``RUNNING``: its period is not over. ``UNKNOWN``: the actual use is not known.
+    """
+
+    RUNNING = "running", "running"
+    UNKNOWN = "unknown", "actual unknown"
+    NO_RANGE = "no_range", "no range"
+    INSIDE = "inside", "inside"
+    OUTSIDE = "outside", "outside"
+
+
 class BudgetAct(TextChoices):
     """Audit actions on budgets."""
 

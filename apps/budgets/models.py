@@ -6,7 +6,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.budgets.choices import BudgetMetric, PeriodKind
+from apps.budgets.choices import BudgetMetric, ForecastScore, PeriodKind
+from apps.core.intervals import next_unit
 
 
 class Budget(models.Model):
@@ -128,3 +129,13 @@ class BudgetForecast(models.Model):
 
     def __str__(self) -> str:
         return f"{self.total} after {self.day}"
+
+    def score_on(self, today: date) -> ForecastScore:
+        """Return the score as known on ``today``, a day of the lab."""
+        if next_unit(self.budget.period, self.first_day) > today:
+            return ForecastScore.RUNNING
+        if self.actual is None:
+            return ForecastScore.UNKNOWN
+        if self.is_inside is None:
+            return ForecastScore.NO_RANGE
+        return ForecastScore.INSIDE if self.is_inside else ForecastScore.OUTSIDE

@@ -11,7 +11,8 @@ from apps.carbon.providers.services import FETCH
 from apps.carbon.rollups import writer
 from apps.carbon.services import apply_factors
 from apps.core.clock import now_us
-from apps.core.jobs import enqueue, job
+from apps.core.jobs import DAY_US, enqueue, job, periodic_job
+from apps.fleet.selectors import labs_with_hour_prices
 
 FETCH_AGAIN = "carbon.fetch_provider_again"
 
@@ -79,3 +80,11 @@ def fetch_provider_again_job(key: str) -> None:
     timer.
     """
     enqueue(kind=FETCH, key=key)
+
+
+@periodic_job("carbon.extend_hour_prices")
+def extend_hour_prices_job() -> int:
+    """Enqueue the derivation of prices by hour, daily: they are written some weeks ahead."""
+    for lab_id in labs_with_hour_prices():
+        enqueue(kind="carbon.apply_factors", key=str(lab_id))
+    return now_us() + DAY_US

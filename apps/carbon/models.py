@@ -15,7 +15,7 @@ from apps.carbon.providers.models import (  # so that Django finds them
     ForecastHour,  # noqa: F401
     GridProvider,  # noqa: F401
 )
-from apps.fleet.models import Node, SitePrice
+from apps.fleet.models import Node, Site, SitePrice
 from apps.ingest.choices import EnergyQuality
 from apps.runs.models import Run
 
@@ -157,8 +157,9 @@ class AppliedFactor(models.Model):
     """Derived: PUE, factor and electricity price of a node over ``[from_hour, to_hour)``.
 
     Sources are placements, PUE, editions and prices. The factor of an hour is that of ``hourly`` if
-    it has this hour, else ``factor``. Null: unknown, so the energy has no emissions. ``price``
-    null: unknown, so it has no cost.
+    it has this hour, else ``factor``. Null: unknown, so the energy has no emissions. The price of
+    an hour is the :class:`HourPrice` of ``hourly_site`` if it has this hour, else ``price``. Null:
+    unknown, so it has no cost.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="applied_factors")
@@ -173,6 +174,9 @@ class AppliedFactor(models.Model):
     price = models.ForeignKey(
         SitePrice, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
+    hourly_site = models.ForeignKey(
+        Site, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         constraints = [
@@ -186,6 +190,24 @@ class AppliedFactor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node_id} {self.from_hour}–{self.to_hour}"
+
+
+class HourPrice(models.Model):
+    """Derived: the price of a site in one UTC hour, of a file of hourly prices, else of a tariff.
+
+    ``price`` has its currency and source.
+    """
+
+    site = models.ForeignKey(Site, on_delete=models.CASCADE, db_index=False, related_name="+")
+    hour = models.BigIntegerField()
+    price = models.ForeignKey(SitePrice, on_delete=models.CASCADE, related_name="+")
+    ucurrency_per_kwh = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["site", "hour"], name="hour_price_once")]
+
+    def __str__(self) -> str:
+        return f"{self.hour}: {self.ucurrency_per_kwh}"
 
 
 class RolledDay(models.Model):

@@ -22,6 +22,7 @@ from apps.carbon.factor_files import (
 )
 from apps.carbon.factors import difference_to_loaded, first_hour_of, zone_factors
 from apps.carbon.figures.factor_spans import Span, spans_by_node
+from apps.carbon.hour_prices import derive_hour_prices
 from apps.carbon.models import AppliedFactor, EmissionFactor
 from apps.carbon.rollups.writer import mark_stale
 from apps.core.clock import now_us
@@ -144,9 +145,15 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
     (thousands of rows at most), so that the result does not depend on the order of changes.
     """
     Lab.objects.select_for_update().get(pk=lab.pk)
+    at_us = now_us() if now is None else now
     places = site_facts_of(lab)
     after = spans_by_node(
-        places, zone_factors(lab, places), places.placements, END_HOUR, price_histories(lab)
+        places,
+        zone_factors(lab, places),
+        places.placements,
+        END_HOUR,
+        price_histories(lab),
+        derive_hour_prices(lab, at_us),
     )
     derived = [
         AppliedFactor(
@@ -158,6 +165,7 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
             factor_id=span.factor_id,
             price_id=span.price_id,
             hourly_id=span.hourly_id,
+            hourly_site_id=span.hourly_site_id,
         )
         for node_id, spans in after.items()
         for span in spans
@@ -170,7 +178,6 @@ def apply_factors(*, lab: Lab, now: int | None = None) -> int:
     AppliedFactor.objects.bulk_create(derived, batch_size=500)
     _after_pricing(lab, rows, derived)
     if repricing is not None:
-        at_us = now_us() if now is None else now
         record_repricing(lab, repricing, figures, month_figures(lab, months), at_us)
     return len(derived)
 
@@ -188,6 +195,7 @@ def _stored_spans(lab: Lab, rows: Sequence[AppliedFactor]) -> dict[int, list[Spa
                     row.factor_id,
                     row.price_id,
                     row.hourly_id,
+                    row.hourly_site_id,
                 )
             )
     return spans
@@ -196,7 +204,9 @@ def _stored_spans(lab: Lab, rows: Sequence[AppliedFactor]) -> dict[int, list[Spa
 def _after_pricing(
     lab: Lab, before: Sequence[AppliedFactor], after: Sequence[AppliedFactor]
 ) -> None:
-    """Mark rollups stale for hours with changed prices, of nodes that used energy."""
+    """Mark rollups stale for hours with changed prices, of nodes that used energy. Those with
+    changed hour prices are already.
+    """
     sides: list[dict[int, list[HistoryEntry]]] = []
     for rows in (before, after):
         histories: dict[int, list[HistoryEntry]] = defaultdict(list)

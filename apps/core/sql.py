@@ -23,6 +23,14 @@ def emission_sql(energy: str, pue: str, factor: str) -> str:
     return f"emission_ug({energy}, {pue}, {factor})"
 
 
+def cost_sql(energy: str, pue: str, price: str) -> str:
+    """Return SQL for the cost of energy: as :func:`emission_sql`, with prices below zero too."""
+    if connection.vendor == "postgresql":
+        parts = f"({energy}::numeric * {pue} * {price} + 1800000000000000, 3600000000000000)"
+        return f"CASE WHEN {energy} >= 0 AND {price} >= 0 THEN div{parts} ELSE floor_div{parts} END"
+    return f"emission_ug({energy}, {pue}, {price})"
+
+
 def facility_sql(energy: str, pue: str) -> str:
     """Return SQL for facility energy in mJ. Equal to :func:`units.facility_mj`."""
     if connection.vendor == "postgresql":
@@ -96,8 +104,8 @@ def square_sum_sql(column: str) -> str:
 
 
 def split_sql(value: str, low: str, high: str, total: str) -> str:
-    """Return SQL for the part ``[low, high)`` of ``total`` of an integer ≥ 0. The parts of a value
-    sum to it exactly.
+    """Return SQL for the part ``[low, high)`` of ``total`` of an integer. The parts of a value sum
+    to it exactly.
     """
     if connection.vendor == "postgresql":
         return (

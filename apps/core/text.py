@@ -4,6 +4,7 @@ numbers in text. Pure.
 
 import math
 import re
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,18 @@ def parse_record_number(text: str) -> int | None:
     Up to 18 digits always fit into 64 bits.
     """
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+_DECIMAL = re.compile(r"[0-9]*\.?[0-9]+")
+MAX_DECIMAL_CHARS = 400  # every double in plain digits
+
+
+def parse_decimal(text: str) -> Decimal | None:
+    """Parse a number from a form, file or request: ASCII digits with at most one decimal point.
+    Returns None for anything else, such as a sign, an exponent, a separator or a space.
+    """
+    is_plain = len(text) <= MAX_DECIMAL_CHARS and _DECIMAL.fullmatch(text)
+    return Decimal(text) if is_plain else None
 
 
 _UUID_START = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)

@@ -12,7 +12,7 @@ from apps.accounts.choices import Role
 from apps.accounts.models import Lab, Project
 from apps.core.errors import Forbidden, InvalidInput, LabCarbonError, NotFound
 from apps.core.intervals import midnight_hour
-from apps.core.text import is_unstorable, parse_record_number
+from apps.core.text import is_unstorable, parse_decimal, parse_record_number
 from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import WRITERS, Visitor
 from apps.fleet.choices import SiteKind
@@ -31,7 +31,9 @@ class TextField(forms.CharField):
 
 
 class DecimalField(forms.DecimalField):
-    """A decimal number; a comma is read as the decimal point. Thousands separators are refused."""
+    """A decimal number in plain digits; a comma is read as the decimal point. Exponents and
+    separators of thousands are refused.
+    """
 
     widget = forms.TextInput
 
@@ -42,9 +44,11 @@ class DecimalField(forms.DecimalField):
         self.widget.attrs.setdefault("inputmode", "decimal")
 
     def to_python(self, value: Any) -> Any:
-        return super().to_python(
-            value.strip().replace(",", ".") if isinstance(value, str) else value
-        )
+        if isinstance(value, str):
+            value = value.strip().replace(",", ".")
+            if value and parse_decimal(value.removeprefix("-")) is None:
+                raise ValidationError(self.error_messages["invalid"], code="invalid")
+        return super().to_python(value)
 
 
 class DayField(forms.DateField):

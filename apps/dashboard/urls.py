@@ -20,6 +20,7 @@ urlpatterns = [
     path("", include("apps.dashboard.statements.urls")),
     path("", include("apps.dashboard.artifacts.urls")),
     path("", include("apps.dashboard.nodes.urls")),
+    path("", include("apps.dashboard.prices.urls")),
     path("", include("apps.dashboard.catalog.urls")),
     path("", include("apps.dashboard.attribution.urls")),
     path("", include("apps.dashboard.people.urls")),

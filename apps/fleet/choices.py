@@ -19,6 +19,14 @@ class Control(TextChoices):
     CLOUD = "cloud", "Cloud provider"
 
 
+class PriceKind(TextChoices):
+    """How an electricity price changes: not, by the hours of a week, or by single hours."""
+
+    FLAT = "flat", "Flat price"
+    TARIFF = "tariff", "Time-of-use tariff"
+    HOURLY = "hourly", "Hourly prices"
+
+
 class DeviceKind(TextChoices):
     GPU = "gpu", "GPU"
     MIG = "mig", "MIG instance"

@@ -4,7 +4,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, OneTimeCode, Project, Token, User
-from apps.fleet.choices import Control, DeviceKind, EnrolmentState, SiteKind
+from apps.fleet.choices import Control, DeviceKind, EnrolmentState, PriceKind, SiteKind
+from apps.fleet.tariffs import range_text
 
 
 class Site(models.Model):
@@ -97,28 +98,63 @@ class SitePue(DatedFact):
 
 
 class SitePrice(DatedFact):
-    """The electricity price of a site from an hour on, in millionths of ``currency`` (ISO 4217)
-    per kWh.
+    """Electricity prices of a site in millionths of ``currency`` (ISO 4217) per kWh.
+
+    A flat price and a tariff are valid from an hour on. Hourly prices are valid in their hours only
+    and precede both; several can begin in one hour. ``content``: of a tariff its time zone, its
+    text and the 168 prices of its week; of hourly prices their file.
     """
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="prices")
-    ucurrency_per_kwh = models.BigIntegerField()
+    kind = models.CharField(max_length=8, choices=PriceKind, default=PriceKind.FLAT)
+    ucurrency_per_kwh = models.BigIntegerField(null=True, blank=True)  # of a flat price only
     currency = models.CharField(max_length=3)
+    content = models.JSONField(default=dict, blank=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["site", "from_hour"], condition=ACTIVE, name="price_once_per_hour"
+                fields=["site", "from_hour"],
+                condition=ACTIVE & ~Q(kind="hourly"),
+                name="price_once_per_hour",
             ),
             models.CheckConstraint(condition=_IN_TIME, name="price_not_before_time"),
             models.CheckConstraint(
                 condition=Q(ucurrency_per_kwh__gte=0), name="price_not_negative"
             ),
+            models.CheckConstraint(
+                condition=Q(kind="flat", ucurrency_per_kwh__isnull=False)
+                | ~Q(kind="flat") & Q(ucurrency_per_kwh__isnull=True),
+                name="price_fits_its_kind",
+            ),
             models.CheckConstraint(condition=~Q(currency=""), name="price_has_a_currency"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.ucurrency_per_kwh / 1e6:g} {self.currency}/kWh"
+        return f"{self.amount_text} {self.currency}/kWh"
+
+    @property
+    def amount_text(self) -> str:
+        """Return the price, or the lowest and highest of its hours: '0.22 to 0.34'."""
+        return range_text(*(self.content.get("range") or [self.ucurrency_per_kwh] * 2))
+
+
+class SitePriceHour(models.Model):
+    """The price of one UTC hour of hourly prices. Never edited. It can be below zero."""
+
+    price = models.ForeignKey(
+        SitePrice, on_delete=models.CASCADE, db_index=False, related_name="hours"
+    )
+    hour = models.BigIntegerField()
+    ucurrency_per_kwh = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["price", "hour"], name="site_price_hour_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour}: {self.ucurrency_per_kwh}"
 
 
 class Node(models.Model):

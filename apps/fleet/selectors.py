@@ -6,12 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import FilteredRelation, Q, QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.core.text import is_unstorable
-from apps.fleet.choices import SiteKind
+from apps.fleet.choices import PriceKind, SiteKind
 from apps.fleet.dated_facts import SiteFacts, dated_intervals, value_at
 from apps.fleet.models import ACTIVE, Device, Node, Placement, Site, SitePrice, SitePue, SiteZone
 from apps.fleet.zones import DECLARED, find_zone, zones
@@ -116,16 +117,9 @@ def site_fact(site: Site, kind: str, pk: int) -> SiteZone | SitePue | SitePrice 
     facts: dict[str, QuerySet[SiteZone] | QuerySet[SitePue] | QuerySet[SitePrice]] = {
         "zone": site.zones.all(),
         "pue": site.pues.all(),
-        "price": site.prices.all(),
+        "price": site.prices.exclude(kind=PriceKind.HOURLY),
     }
     return facts[kind].filter(ACTIVE, pk=pk).first()
-
-
-def sites_without_zone(lab: Lab) -> QuerySet[Site]:
-    """Return the sites without a grid zone. The emissions of their energy are unknown."""
-    return Site.objects.filter(lab=lab).exclude(
-        pk__in=SiteZone.objects.filter(ACTIVE).values("site_id")
-    )
 
 
 def zone_at(site: Site, hour: int) -> str:
@@ -227,9 +221,27 @@ def active_prices(lab: Lab) -> QuerySet[SitePrice]:
     return SitePrice.objects.filter(ACTIVE, site__lab=lab)
 
 
-def price_histories(lab: Lab) -> dict[int, list[tuple[int, int]]]:
-    """Return {site id: (from hour, id of the price)}, oldest first. One query."""
-    return _grouped(active_prices(lab).values_list("site_id", "from_hour", "pk"))
+def price_histories(lab: Lab) -> dict[int, list[tuple[int, int | None]]]:
+    """Return {site id: (from hour, id of the flat price, None for a tariff)}, oldest first. One
+    query.
+    """
+    rows = active_prices(lab).exclude(kind=PriceKind.HOURLY)
+    return _grouped(
+        (site_id, from_hour, pk if kind == PriceKind.FLAT else None)
+        for site_id, from_hour, pk, kind in rows.values_list("site_id", "from_hour", "pk", "kind")
+    )
+
+
+def labs_with_hour_prices() -> set[int]:
+    """Return the ids of the labs with a tariff or hourly prices."""
+    rows = SitePrice.objects.filter(ACTIVE).exclude(kind=PriceKind.FLAT)
+    return set(rows.values_list("site__lab_id", flat=True))
+
+
+def hourly_prices_at(site: Site) -> QuerySet[SitePrice]:
+    """Return the files of hourly prices of a site, latest first, also withdrawn ones."""
+    rows = site.prices.filter(kind=PriceKind.HOURLY).order_by("-pk")
+    return rows.select_related("recorded_by", "withdrawn_by")
 
 
 def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]]]:
@@ -241,7 +253,8 @@ def _grouped(rows: Iterable[tuple[int, int, T]]) -> dict[int, list[tuple[int, T]
 
 @dataclass(frozen=True)
 class UnlistedZone:
-    """A zone of a site that an earlier version accepted and that is no grid zone.
+    """A zone of a site that an earlier version accepted and that is no grid zone. ``zone`` '': the
+    site has none.
 
     ``grid_zone``: the zone of the cloud region that it is, '' for an unknown zone, whose energy has
     no emissions.
@@ -262,3 +275,21 @@ def unlisted_zones(lab: Lab | None = None) -> list[UnlistedZone]:
     facts = facts.exclude(zone__in=zones()).select_related("site__lab").order_by("site", "zone")
     listed = {(fact.site_id, fact.zone): fact for fact in facts}
     return [UnlistedZone(fact.site, fact.zone, find_zone(fact.zone)) for fact in listed.values()]
+
+
+def zone_problems(lab: Lab) -> list[UnlistedZone]:
+    """Return the sites without a zone (``zone`` ''; those of declared use need none), and the
+    zones that are no grid zones, by name of the site. One query.
+    """
+    active = FilteredRelation("zones", condition=Q(zones__withdrawn_us__isnull=True))
+    rows = (
+        Site.objects.filter(lab=lab)
+        .annotate(active_zone=active)
+        .annotate(zone=Coalesce("active_zone__zone", Value("")))
+        .exclude(zone__startswith=DECLARED)
+        .exclude(zone__in=zones())
+        .exclude(kind=SiteKind.DECLARED, zone="")
+        .order_by("name", "pk", "zone")
+    )
+    listed = {(site.pk, site.zone): site for site in rows}
+    return [UnlistedZone(site, zone, find_zone(zone)) for (_, zone), site in listed.items()]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Dict
+from typing import Any, Dict
 
 from labcarbon_collect import __version__
 
 _SECTOR_BYTES = (
     512  # unit of /sys/block/*/size for every disk (Documentation/ABI/stable/sysfs-block)
 )
+_MAX_CHARS = 256
 _IGNORED_DISKS = re.compile(r"^(loop|ram|zram|dm-|md|sr|fd|nbd|rbd|drbd|zd|mmcblk\d+boot)")
 
 
@@ -55,6 +57,35 @@ def _read_text(path: Path) -> str:
         return ""
 
 
+# What cloud-init knows of the instance; readable by all, without secrets.
+# docs.cloud-init.io/en/latest/explanation/instance-data.html
+INSTANCE_DATA = Path("/run/cloud-init/instance-data.json")
+_CLOUDS = frozenset(("aws", "azure", "gce"))
+
+
+def cloud_instance_id(path: Path = INSTANCE_DATA) -> str:
+    """Return the id of this instance as its cloud provider bills it, '' elsewhere.
+
+    Of Azure it is the resource id, in small letters.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    known = _mapping(data, "v1")
+    if known.get("cloud_name") not in _CLOUDS:
+        return ""
+    if known["cloud_name"] == "azure":
+        compute = _mapping(_mapping(_mapping(_mapping(data, "ds"), "meta_data"), "imds"), "compute")
+        return str(compute.get("resourceId") or "").lower()
+    return str(known.get("instance_id") or "")
+
+
+def _mapping(value: Any, name: str) -> Dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 # Placeholders of boards without a name or number.
 _PLACEHOLDERS = frozenset((
     "", "none", "default string", "to be filled by o.e.m.", "system product name",
@@ -63,7 +94,9 @@ _PLACEHOLDERS = frozenset((
 ))  # fmt: skip
 
 
-def node_facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Dict[str, str]:
+def node_facts(
+    proc: Path = Path("/proc"), sys: Path = Path("/sys"), cloud: Path = INSTANCE_DATA
+) -> Dict[str, str]:
     """Return short texts by name. Unknown facts are left out. Board and disks of a virtual machine
     are not read.
     """
@@ -78,6 +111,7 @@ def node_facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Dict[str
         "cpu": _first_value(proc / "cpuinfo", "model name"),
         "memory_mib": _memory_mib(proc),
         "virtual_machine": "yes" if is_virtual else "no",
+        "cloud_instance_id": cloud_instance_id(cloud),
     }
     if not is_virtual:
         facts.update(
@@ -85,7 +119,7 @@ def node_facts(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Dict[str
             serial=_read_board(sys, "product_serial"),
             disks=describe_disks(sys),
         )
-    return {name: value[:256] for name, value in facts.items() if value}
+    return {name: value[:_MAX_CHARS] for name, value in facts.items() if value}
 
 
 def _product_name(sys: Path) -> str:

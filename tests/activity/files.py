@@ -62,6 +62,6 @@ def many_rows(number: int, bad_every: int = 0) -> str:
     first = date(2026, 1, 1)
     for i in range(number):
         day = first + timedelta(days=i % 28)
-        kwh = "" if bad_every and i % bad_every == 0 else f"{i % 97}.{i % 10}"
+        kwh = "" if bad_every and i % bad_every == 0 else f"{i % 97 + 1}.{i % 10}"
         lines.append(f"job {i},demo,{day}T08:00Z,{day}T10:00Z,DE,{kwh}")
     return "\n".join(lines)

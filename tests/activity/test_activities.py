@@ -6,7 +6,7 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.activity.models import Activity
-from apps.activity.services import record_activity, withdraw_activity
+from apps.activity.services import preview_activity, record_activity, withdraw_activity
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
 from apps.core.clock import now_us
@@ -16,8 +16,8 @@ from apps.core.units import MJ_PER_KWH
 from apps.energy.models import LedgerEntry
 from apps.fleet.models import Site
 from apps.ingest.models import ConsumerHour, EnergyWindow
-from tests.activity.support import YEAR_2021, draft
-from tests.builders import SmallLab, W, push, small_lab
+from tests.activity.support import DAY_US, YEAR_2021, draft
+from tests.builders import T0, SmallLab, W, push, small_lab
 
 pytestmark = pytest.mark.django_db
 
@@ -191,13 +191,30 @@ def test_gpus_of_the_catalogue(lab: SmallLab) -> None:
         "gpu": "NVIDIA A100-SXM4-80GB",
         "gpus": 8,
     }
-    activity = record(lab, kind="cloud_compute", inputs=inputs)
+    week: dict[str, Any] = {"kind": "cloud_compute", "end_us": T0 + 7 * DAY_US}
+    activity = record(lab, **week, inputs=inputs)
     assert activity.energy_mj == 100 * 8 * 200 * MJ_PER_KWH // 1000
     assert activity.embodied_ug is not None
     assert activity.embodied_source
     with pytest.raises(InvalidInput) as caught:
-        record(lab, kind="cloud_compute", inputs={**inputs, "gpu": "no such"})
+        record(lab, **week, inputs={**inputs, "gpu": "no such"})
     assert caught.value.field == "gpu"
+
+
+def test_hours_of_several_units_can_be_summed_by_a_bill(lab: SmallLab) -> None:
+    """A bill states instance-hours. A person enters hours of one instance and their number."""
+    inputs = {"provider": "aws", "hours": 48, "utilization": 50, "vcpus": 1}
+    summed = draft(kind="cloud_compute", inputs=inputs)
+    counted = draft(kind="cloud_compute", inputs={**inputs, "hours": 24, "instances": 2})
+    found = [
+        preview_activity(lab=lab.lab, draft=each, now=now_us()).estimate.energy_mj
+        for each in (summed, counted)
+    ]
+    assert found[0] == found[1] > 0
+    with pytest.raises(InvalidInput) as caught:
+        record(lab, kind="cloud_compute", inputs=inputs)
+    assert caught.value.field == "hours"
+    assert record(lab, kind="cloud_compute", inputs=counted.inputs).energy_mj == found[1]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Files of activities: good rows are recorded once, bad rows are listed by line and reason."""
 
 import io
-from datetime import UTC, date, datetime
+from collections import defaultdict
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
@@ -210,6 +212,16 @@ def test_a_german_list_is_read_after_its_questions(lab: SmallLab) -> None:
         ("file_server,,a,demo,2026-10-01,2026-10-02,DE,=1+1,,,", "kwh"),
         ("file_server,,a,demo,2026-10-01,2026-10-02,DE,-1,,,", "kwh"),
         ("file_server,,a,demo,2026-10-01,2026-10-02,DE,1e99,,,", "kwh"),
+        ("file_server,,a,demo,2026-10-01,2026-10-02,DE,1e3,,,", "kwh"),
+        ("file_server,,a,demo,2026-10-01,2026-10-02,DE,1_000,,,", "kwh"),
+        ("file_server,,a,demo,2026-10-01,2026-10-02,DE,١٢,,,", "kwh"),
+        ("file_server,,a,demo,2026-10-01,2026-10-02,DE,-0,,,", "kwh"),
+        ("file_server,,a,demo,2026-10-01,2026-10-02,DE,1 23,,,", "kwh"),
+        ("file_server,,a,demo,2026-10-01,2026-10-02,DE,0,,,", "kwh"),
+        ("cloud_storage,,a,demo,2026-10-01,2026-10-02,DE,,aws,0,hdd", "tb_months"),
+        ("file_server,,a,demo,2026-03-29T02:30,2026-04-01,DE,1,,,", "from"),
+        ("file_server,,a,demo,2026-10-25T02:30,2026-10-26,DE,1,,,", "from"),
+        ("file_server,,a,demo,٢٠٢٦-١٠-٠١,2026-10-26,DE,1,,,", "from"),
         ("file_server,,a,demo,2026-10-01,2026-10-02,DE,99999999999,,,", "inputs"),
         ("file_server,,a,demo,2026-10-01,2026-10-02,DE,1,aws,,", "provider"),
         ("cloud_storage,,a,demo,2026-10-01,2026-10-02,DE,,aws,1,paper", "medium"),
@@ -232,6 +244,7 @@ def test_bad_rows_name_their_field(lab: SmallLab, row: str, field: str) -> None:
     [
         (b"", InvalidInput),
         (b"name,kwh\n", InvalidInput),
+        (b"name,kWh,from,KWH\na,1,2026-10-01,2\n", InvalidInput),
         (b"name\x00,kwh\na,1\n", InvalidInput),
         (b"\x89PNG\r\n\x1a\n\x00\xff", InvalidInput),
         (b"PK\x03\x04broken", InvalidInput),
@@ -248,6 +261,72 @@ def test_a_file_that_cannot_be_read_is_not_stored(
     assert not ActivityFile.objects.exists()
 
 
+def test_two_columns_with_one_heading_are_refused_by_position(lab: SmallLab) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        uploaded(lab, "name,kWh,,from,,kwh\na,1,,2026-10-01,,2\n")
+    assert caught.value.field == "file"
+    assert "'kwh' is that of columns 2 and 6" in caught.value.message
+    assert uploaded(lab, "name,kwh,,\na,1,,\n").rows == 1  # empty headings are of no field
+
+
+@pytest.mark.parametrize(
+    ("entered", "message", "hint"),
+    [
+        ("2026-03-29T02:30", "does not exist in Europe/Berlin", "03:30"),
+        (
+            "2026-10-25 02:30",
+            "occurs twice in Europe/Berlin",
+            "02:30+02:00 or 2026-10-25T02:30+01:00",
+        ),
+    ],
+)
+def test_times_that_the_clock_skips_or_repeats(
+    lab: SmallLab, entered: str, message: str, hint: str
+) -> None:
+    head = "name,from,to,zone,kwh\n"
+    bad = checked(lab, f"{head}nas,{entered},2026-11-01,DE,1\n", "file_server").bad_rows.get()
+    assert (bad.line, bad.field) == (2, "from")
+    assert message in bad.message
+    assert hint in bad.hint
+
+
+def test_hours_of_a_row_are_at_most_those_of_its_period(lab: SmallLab) -> None:
+    head = "name,from,last day,zone,disks,watts_per_disk,hours\n"
+    rows = "a,2026-10-25,2026-10-25,DE,8,5,25\nb,2026-10-24,2026-10-24,DE,8,5,25\n"
+    file = recorded(lab, head + rows, "file_server")
+    assert counts(file) == ("done", 1, 0, 1)  # the clock is set back on the 25th
+    bad = file.bad_rows.get()
+    assert (bad.line, bad.field) == (3, "hours")
+    assert "25 hours are more than the 24 hours" in bad.message
+
+
+def test_times_with_their_offset_are_exact(lab: SmallLab) -> None:
+    head = "name,from,to,zone,kwh\n"
+    rows = (
+        "a,2026-10-25T02:30+02:00,2026-10-25T02:30+01:00,DE,1\n"
+        "b,2026-03-29T01:59,2026-03-29T03:00,DE,1\n"
+        "c,2026-10-25T03:00,2026-10-25T04:00,DE,1\n"
+    )
+    assert counts(recorded(lab, head + rows, "file_server")) == ("done", 3, 0, 0)
+    lengths = [row.end_us - row.start_us for row in Activity.objects.order_by("pk")]
+    assert lengths == [3_600_000_000, 60_000_000, 3_600_000_000]
+
+
+@given(st.integers(0, 365 * 96 - 1))
+def test_only_local_times_of_the_two_changes_are_refused(quarter: int) -> None:
+    """Oracle: UTC minutes counted by the wall time that they show."""
+    entered = f"{datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=15 * quarter):%Y-%m-%dT%H:%M}"
+    text = f"name,from,to,zone,kwh\nnas,{entered},2027-01-02,DE,1"
+    [row] = file_rows(text, LAYOUT)
+    if entered[11:] == "00:00":
+        assert row.draft  # a day
+        return
+    shown = WALL_TIMES[entered]
+    assert (row.draft is not None) == (len(shown) == 1)
+    if row.draft:
+        assert row.draft.start_us == shown[0] * 1_000_000
+
+
 def test_fifty_thousand_rows_are_accepted(lab: SmallLab) -> None:
     assert uploaded(lab, b"name,kwh\n" + b"a,1\n" * 50_000).rows == 50_000
 
@@ -261,13 +340,16 @@ def test_old_previews_are_deleted_and_recorded_files_stay(lab: SmallLab) -> None
     assert ActivityFile.objects.filter(created_us=old).count() == 1
 
 
+WALL_TIMES: dict[str, list[int]] = defaultdict(list)
+for _s in range(1_767_139_200, 1_798_848_000, 900):
+    WALL_TIMES[f"{datetime.fromtimestamp(_s, ZoneInfo('Europe/Berlin')):%Y-%m-%dT%H:%M}"].append(_s)
 LAYOUT = Layout(
     {key: key for key in ("name", "from", "to", "zone", "kwh")},
     "file_server", ",", "", "", "Europe/Berlin",
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), max_size=12))
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 4)), max_size=12))
 def test_equal_rows_have_their_own_identity_in_any_order(pairs: list[tuple[str, int]]) -> None:
     def ids(rows: list[tuple[str, int]]) -> list[str]:
         lines = [f"{name},2026-10-01,2026-10-02,DE,{kwh}" for name, kwh in rows]
@@ -277,6 +359,19 @@ def test_equal_rows_have_their_own_identity_in_any_order(pairs: list[tuple[str, 
     forward = ids(pairs)
     assert len(set(forward)) == len(pairs)
     assert sorted(ids(pairs[::-1])) == sorted(forward)
+
+
+@pytest.mark.parametrize("text", ["1 234 567", "1'234'567", "1 234 567.0", "1.234.567"])
+def test_thousands_of_a_file(text: str) -> None:
+    assert float(number_text(text, "kwh", "")) == 1_234_567
+
+
+@pytest.mark.parametrize(
+    "text", ["1_000", "١٢", "1e3", "+5", "-5", "1 23", "12 3456", "1  000", "5.", ",", "1.2,3.4"]
+)
+def test_other_notations_of_a_file_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"Energy \(kWh\)"):
+        number_text(text, "kwh", ".")
 
 
 @given(st.decimals("0", "999999999", places=3), st.sampled_from(",."))

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from apps.activity.choices import ActivityKind
 from apps.activity.formulas.cloud_compute import embodied_share_ug
 from apps.activity.formulas.estimate import Estimate
-from apps.activity.kinds import KINDS, control_of, default_pue, parse_inputs, values_of
+from apps.activity.kinds import KINDS, check_hours, control_of, default_pue, parse_inputs, values_of
 from apps.core.errors import InvalidInput
+from apps.core.text import parse_decimal
+from apps.core.units import US_PER_HOUR
 
 KWH = 3_600_000_000
-AMOUNTS = st.decimals("0", "1000000", places=3)
-SMALL = st.decimals("0", "1000", places=2)
+AMOUNTS = st.decimals("0.001", "1000000", places=3)
+SMALL = st.decimals("0.01", "1000", places=2)
 
 
 def computed(kind: str, **inputs: Any) -> Estimate:
@@ -26,6 +28,14 @@ def computed(kind: str, **inputs: Any) -> Estimate:
 
 def half_up(kwh: Decimal) -> int:
     return int((kwh * KWH).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+
+
+STORED = {"provider": "aws", "tb_months": 1, "medium": "hdd"}
+INSTANCE = {"provider": "aws", "hours": 1, "utilization": 50, "vcpus": 1}
+NOT_PLAIN = (
+    "1_000", "١٢", "-0", "+5", "1e3", " 5", "5 ", "1,5", "1 000", "5.", ".", "", "0x1", "1.2.3",
+    "\uff11", "1\n", "Infinity", "nan",
+)  # fmt: skip
 
 
 def test_every_kind_is_defined() -> None:
@@ -117,6 +127,18 @@ def test_embodied_share_of_the_sci_specification() -> None:
         ("file_server", {"disks": 1}, "watts_per_disk"),
         ("file_server", {"watt": 1}, "inputs"),
         ("other_device", {"device": "laptop"}, "watts"),
+        ("file_server", {"kwh": 0}, "kwh"),
+        ("file_server", {"disks": 0, "watts_per_disk": 5, "hours": 1}, "disks"),
+        ("file_server", {"disks": 1, "watts_per_disk": 5, "hours": "0.0"}, "hours"),
+        ("other_device", {"device": "laptop", "watts": 5, "hours": 1, "count": 0}, "count"),
+        ("cloud_storage", {**STORED, "replicas": 0}, "replicas"),
+        ("cloud_storage", {**STORED, "tb_months": 0}, "tb_months"),
+        ("network_transfer", {"gigabytes": 0.0}, "gigabytes"),
+        ("cloud_compute", {**INSTANCE, "instances": 0}, "instances"),
+        ("cloud_compute", {**INSTANCE, "hours": 0}, "hours"),
+        ("cloud_compute", {**INSTANCE, "memory_gb": 0}, "memory_gb"),
+        ("external_cluster", {"core_hours": 0, "watts_per_core": 5}, "core_hours"),
+        ("external_cluster", {"gpu_hours": 0, "watts_per_gpu": 5}, "gpu_hours"),
     ],
 )
 def test_invalid_inputs_name_their_field(kind: str, inputs: dict[str, Any], field: str) -> None:
@@ -124,6 +146,61 @@ def test_invalid_inputs_name_their_field(kind: str, inputs: dict[str, Any], fiel
         computed(kind, **inputs)
     assert caught.value.field == field
     assert caught.value.message
+
+
+@pytest.mark.parametrize("text", [each for each in NOT_PLAIN if each])
+def test_only_plain_numbers_are_read(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        computed("file_server", kwh=text)
+    assert caught.value.field == "kwh"
+    assert caught.value.message.startswith("Energy (kWh): ")
+
+
+@pytest.mark.parametrize("number", ["12.5", 12.5, Decimal("12.50"), "012.500", Decimal("1.25e1")])
+def test_numbers_are_stored_in_plain_digits(number: object) -> None:
+    assert parse_inputs(KINDS["file_server"], {"kwh": number}) == {"kwh": "12.5"}
+    assert parse_inputs(KINDS["file_server"], {"kwh": 1e-7}) == {"kwh": "0.0000001"}
+
+
+@given(st.decimals("0", "999999", places=6))
+def test_plain_numbers_are_read_exactly(number: Decimal) -> None:
+    assert parse_decimal(f"{number:f}") == number
+
+
+@pytest.mark.parametrize("text", NOT_PLAIN)
+def test_no_other_text_is_a_number(text: str) -> None:
+    assert parse_decimal(text) is None
+
+
+def test_zero_is_a_statement_where_something_can_be_absent() -> None:
+    idle = computed("cloud_compute", **{**INSTANCE, "utilization": 0, "gpus": 0})
+    assert idle.energy_mj > 0
+    both = {"gpu_hours": 0, "watts_per_gpu": 300, "core_hours": 10, "watts_per_core": 5}
+    assert computed("external_cluster", **both).energy_mj == half_up(Decimal("0.05"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [
+        ("cloud_compute", {**INSTANCE, "instances": 5}),
+        ("file_server", {"disks": 8, "watts_per_disk": 5}),
+        ("other_device", {"device": "laptop", "watts": 5, "count": 30}),
+    ],
+)
+def test_hours_of_one_unit_are_at_most_those_of_the_period(
+    kind: str, inputs: dict[str, Any]
+) -> None:
+    found = KINDS[kind]
+
+    def check(hours: str) -> None:
+        values = values_of(found, parse_inputs(found, {**inputs, "hours": hours}))
+        check_hours(found, values, 25 * US_PER_HOUR)
+
+    check("25")
+    with pytest.raises(InvalidInput) as caught:
+        check("25.01")
+    assert caught.value.field == "hours"
+    assert caught.value.message.startswith("25.01 hours are more than the 25 hours")
 
 
 def test_control_and_pue() -> None:

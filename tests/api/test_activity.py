@@ -26,6 +26,17 @@ BODY: dict[str, Any] = {
 }
 
 
+LAPTOP: dict[str, Any] = {
+    "kind": "other_device",
+    "inputs": {"device": "laptop", "watts": 30, "hours": 744, "count": 3},
+}
+
+
+def test_hours_of_one_device_fill_the_period(labs: Labs) -> None:
+    found = labs.admin("POST", "activity/", {**BODY, **LAPTOP}).json()
+    assert found["energy_mj"] == 30 * 744 * 3 * MJ_PER_KWH // 1000
+
+
 def test_recorded_once_and_listed(labs: Labs) -> None:
     reply = labs.member("POST", "activity/", BODY)
     assert reply.status_code == 201, reply.content
@@ -97,6 +108,17 @@ def test_read_only(labs: Labs, refused: Refused) -> None:
         ({"inputs": {**BODY["inputs"], "tb_months": "x"}}, "tb_months"),
         ({"inputs": {**BODY["inputs"], "tb_months": {"a": 1}}}, "tb_months"),
         ({"inputs": {**BODY["inputs"], "colour": 1}}, "inputs"),
+        ({"inputs": {**BODY["inputs"], "tb_months": 0}}, "tb_months"),
+        ({"inputs": {**BODY["inputs"], "tb_months": " 5"}}, "tb_months"),
+        ({"inputs": {**BODY["inputs"], "tb_months": "1_000"}}, "tb_months"),
+        ({"inputs": {**BODY["inputs"], "tb_months": "١٢"}}, "tb_months"),
+        ({"inputs": {**BODY["inputs"], "replicas": "0"}}, "replicas"),
+        ({"zone": "", "g_per_kwh": "1_000"}, "g_per_kwh"),
+        ({"zone": "", "g_per_kwh": "1e2"}, "g_per_kwh"),
+        ({"pue": " 1.2"}, "pue"),
+        ({"pue": "1٫2"}, "pue"),
+        ({**LAPTOP, "inputs": {**LAPTOP["inputs"], "hours": 745.5}}, "hours"),
+        ({**LAPTOP, "inputs": {**LAPTOP["inputs"], "count": 0}}, "count"),
         ({"colour": 1}, "colour"),
     ],
 )

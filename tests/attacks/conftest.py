@@ -62,7 +62,7 @@ from tests.artifacts.support import edge, row
 from tests.artifacts.support import register_rows as artifacts_told
 from tests.assets.support import bought
 from tests.attacks.routes import ARTIFACT, PROJECT
-from tests.billing.support import aws_row, csv_bytes
+from tests.billing.exports import aws_row, csv_bytes
 from tests.builders import MINUTE, T0, SmallLab, W, push, small_lab
 from tests.carbon.market.instruments import instrument_input
 from tests.row_copies import copy_or_create
@@ -347,25 +347,21 @@ def _activity(small: SmallLab, name: str) -> None:
 
 
 def _bill(small: SmallLab, name: str) -> None:
-    """Compute the preview of a cloud bill, and record another."""
+    """Upload a cloud bill whose accounts are to be assigned, and record another."""
     row = aws_row(UsageAccountId=name[:200], instanceType=name[:200], region=name[:200])
     tagged = aws_row(project=name[:200])
-    listed = [
-        upload_bill(
+    for content in (csv_bytes([row]), csv_bytes([row, tagged])):
+        file = upload_bill(
             lab=small.lab, files=[UploadedFile(name, [content])], by=small.owner, now=now_us()
         )
-        for content in (csv_bytes([row]), csv_bytes([row, tagged]))
-    ]
-    for file in reversed(listed):  # the months of the recorded one are the first
         scan_file(uuid=file.uuid)
-        file.refresh_from_db()
-        accounts = dict.fromkeys(file.found["accounts"], (True, ""))
-        assign(file=file, assignment=Assignment(accounts), now=now_us())
-        read_file(uuid=file.uuid, now=now_us())
-        if file is listed[1]:
-            confirm(file=file, by=small.owner, now=now_us())
-            for _ in record_batches(uuid=file.uuid, now=now_us()):
-                pass
+    file.refresh_from_db()
+    accounts = dict.fromkeys(file.found["accounts"], (True, ""))
+    assign(file=file, assignment=Assignment(accounts), now=now_us())
+    read_file(uuid=file.uuid, now=now_us())
+    confirm(file=file, by=small.owner, now=now_us())
+    for _ in record_batches(uuid=file.uuid, now=now_us()):
+        pass
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:

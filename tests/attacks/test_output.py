@@ -180,6 +180,10 @@ def test_what_was_typed_wrong_comes_back_as_text(world: World) -> None:
         (f"/nodes/{world.ours.node.uuid}/", {"choice": "own", "watts": HOSTILE}),
         (f"/sites/{world.ours.site.pk}/", {"zone": HOSTILE}),
         (f"/sites/{world.ours.site.pk}/", {"pue": HOSTILE, "from_day": HOSTILE, "note": HOSTILE}),
+        (
+            f"/sites/{world.ours.site.pk}/prices/",
+            {"action": "tariff", "periods": HOSTILE, "currency": HOSTILE, "time_zone": HOSTILE},
+        ),
         ("/signin/", {"code": HOSTILE, "next": HOSTILE}),
         ("/accounts/login/", {"login": HOSTILE, "password": HOSTILE}),
     ):

@@ -23,20 +23,18 @@ from apps.core.units import US_PER_HOUR
 from apps.energy.models import DeviceHour, LedgerEntry
 from apps.fleet.models import Device
 from apps.ingest.services.seal import seal_windows
-from tests.billing.support import (
+from tests.billing.exports import (
     AWS_ACCOUNT,
     AZURE_COLUMNS,
     OTHER_ACCOUNT,
     aws_row,
     azure_row,
-    checked,
     csv_bytes,
     gcp_row,
     json_bytes,
     packed,
-    recorded,
-    uploaded,
 )
+from tests.billing.support import checked, recorded, uploaded
 from tests.builders import SmallLab, small_lab
 
 pytestmark = pytest.mark.django_db

@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -30,7 +31,7 @@ from apps.carbon.figures.energy import (
     figures_of_meters,
     figures_of_runs,
 )
-from apps.carbon.figures.figure_query import ANY_WASTE, WASTES, FigureQuery
+from apps.carbon.figures.figure_query import ANY_WASTE, WASTES, FigureQuery, iso_hour
 from apps.carbon.figures.run_table import run_table
 from apps.carbon.figures.run_table_query import TableQuery
 from apps.carbon.hourly_factors import record_hours
@@ -41,8 +42,18 @@ from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.energy.services.idle import set_idle_policy, withdraw_idle_policy
 from apps.energy.services.ledger import rebuild_ledger
+from apps.fleet.choices import PriceKind
 from apps.fleet.models import ACTIVE, Device, SitePrice
-from apps.fleet.services import set_price, set_pue, set_static_power, withdraw_site_fact
+from apps.fleet.selectors import hourly_prices_at
+from apps.fleet.services import (
+    record_hourly_prices,
+    set_price,
+    set_pue,
+    set_static_power,
+    set_tariff,
+    withdraw_hourly_prices,
+    withdraw_site_fact,
+)
 from apps.ingest.models import Consumer
 from apps.runs.choices import RunState
 from apps.runs.services.runs import RunFacts, put_run
@@ -89,6 +100,9 @@ steps = st.one_of(
         st.just("price"), st.integers(0, 10**6), st.sampled_from(["EUR", "EUR", "CHF"]), offsets
     ),
     st.tuples(st.just("unprice")),
+    st.tuples(st.just("tariff"), st.integers(0, 23), st.integers(0, 10**6), offsets),
+    st.tuples(st.just("hourly_prices"), offsets, st.integers(1, 30), st.integers(-(10**6), 10**6)),
+    st.tuples(st.just("withdraw_hourly_prices")),
     st.tuples(st.just("hourly"), offsets, st.integers(1, 30), st.integers(1, 10**9), st.booleans()),
     st.tuples(st.just("power"), st.sampled_from([None, 60_000])),
     st.tuples(
@@ -214,7 +228,8 @@ class History:
 
     def price(self, ucurrency_per_kwh: int, currency: str, offset: int) -> None:
         hour = H0 + offset
-        if not SitePrice.objects.filter(ACTIVE, site=self.small.site, from_hour=hour).exists():
+        rows = SitePrice.objects.filter(ACTIVE, site=self.small.site, from_hour=hour)
+        if not rows.exclude(kind=PriceKind.HOURLY).exists():
             set_price(
                 site=self.small.site,
                 ucurrency_per_kwh=ucurrency_per_kwh,
@@ -223,6 +238,42 @@ class History:
                 by=None,
                 now=NOW,
             )
+        self.lab.refresh_from_db(fields=["currency"])
+
+    def tariff(self, first: int, ucurrency_per_kwh: int, offset: int) -> None:
+        hour = H0 + offset
+        rows = SitePrice.objects.filter(ACTIVE, site=self.small.site, from_hour=hour)
+        if not rows.exclude(kind=PriceKind.HOURLY).exists():
+            set_tariff(
+                site=self.small.site,
+                periods=f"Mon-Sun {first}-24 0.{ucurrency_per_kwh % 10**6:06}\nother 0.1",
+                time_zone="Europe/Berlin",
+                currency="EUR",
+                from_us=hour * US_PER_HOUR,
+                by=None,
+                now=NOW,
+            )
+        self.lab.refresh_from_db(fields=["currency"])
+
+    def hourly_prices(self, offset: int, number: int, ucurrency_per_kwh: int) -> None:
+        rows = [
+            f"{iso_hour(H0 + offset + i)},{Decimal(ucurrency_per_kwh + i) / 10**6:f}"
+            for i in range(number)
+        ]
+        record_hourly_prices(
+            site=self.small.site,
+            text="\n".join(["hour,price_per_kwh", *rows]),
+            file_name="market.csv",
+            currency="EUR",
+            by=None,
+            now=NOW,
+        )
+        self.lab.refresh_from_db(fields=["currency"])
+
+    def withdraw_hourly_prices(self) -> None:
+        last = hourly_prices_at(self.small.site).filter(ACTIVE).first()
+        if last is not None:
+            withdraw_hourly_prices(price=last, by=None, now=NOW)
         self.lab.refresh_from_db(fields=["currency"])
 
     def hourly(self, offset: int, number: int, ug_per_kwh: int, is_actual: bool) -> None:
@@ -238,7 +289,8 @@ class History:
         )
 
     def unprice(self) -> None:
-        last = SitePrice.objects.filter(ACTIVE, site=self.small.site).order_by("-from_hour").first()
+        rows = SitePrice.objects.filter(ACTIVE, site=self.small.site).order_by("-from_hour")
+        last = rows.exclude(kind=PriceKind.HOURLY).first()
         if last is not None:
             withdraw_site_fact(fact=last, by=None, now=NOW)
         self.lab.refresh_from_db(fields=["currency"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from labcarbon_collect.node_facts import describe_disks, node_facts
 
 from tests.collector.sysfs_tree import board, disk
@@ -70,3 +73,35 @@ def test_a_virtual_machine_has_neither_board_nor_disks_of_its_own(tmp_path: Path
     board(sys, sys_vendor="QEMU", product_name="Standard PC", product_serial="1")
     disk(sys, "sda")
     assert {"product", "serial", "disks"}.isdisjoint(node_facts(proc, sys))
+
+
+# Written from docs.cloud-init.io/en/latest/explanation/instance-data.html, read 2026-11-27.
+RESOURCE = "/subscriptions/S-1/resourceGroups/Rg/providers/Microsoft.Compute/virtualMachines/T-1"
+AZURE = {
+    "v1": {"cloud_name": "azure", "instance_id": "0a1b"},
+    "ds": {"meta_data": {"imds": {"compute": {"resourceId": RESOURCE}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"v1": {"cloud_name": "aws", "instance_id": "i-0abc"}}, "i-0abc"),
+        ({"v1": {"cloud_name": "gce", "instance_id": "4471"}}, "4471"),
+        (AZURE, RESOURCE.lower()),
+        ({"v1": {"cloud_name": "azure", "instance_id": "0a1b"}, "ds": []}, None),
+        ({"v1": {"cloud_name": "none", "instance_id": "iid-datasource-none"}}, None),
+        ({"v1": "aws"}, None),
+        ([], None),
+        ("not JSON", None),
+        (None, None),
+    ],
+)
+def test_an_instance_of_a_cloud_names_its_id(
+    tmp_path: Path, content: Any, expected: str | None
+) -> None:
+    path = tmp_path / "instance-data.json"
+    if content is not None:
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    facts = node_facts(cpu(tmp_path / "proc"), tmp_path / "sys", path)
+    assert facts.get("cloud_instance_id") == expected

@@ -213,10 +213,15 @@ def test_documented_keys_equal_sent_keys(
     missing = {
         key for key in documented(title) - sent if not key.startswith("job.")
     }  # of a job: test_payload_of_a_job_is_documented
-    if title == "### `POST enrol/`":  # a virtual machine reports no board and disks
+    if (
+        title == "### `POST enrol/`"
+    ):  # a virtual machine reports no board and disks, a board no cloud
         board(tmp_path, sys_vendor="Dell Inc.", product_name="PowerEdge", product_serial="ABC1234")
         disk(tmp_path, "sda")
-        missing -= {f"facts.{name}" for name in node_facts(proc(tmp_path / "proc"), tmp_path)}
+        cloud = tmp_path / "instance-data.json"
+        cloud.write_text('{"v1": {"cloud_name": "aws", "instance_id": "i-1"}}', encoding="utf-8")
+        facts = node_facts(proc(tmp_path / "proc"), tmp_path, cloud)
+        missing -= {f"facts.{name}" for name in facts}
     if title == "### `POST ingest/`":
         # Recorded: gaps. Other meters have their own test below. Notes exist after errors only,
         # the clock of another boot after a reboot, an acknowledgement after the first upload.

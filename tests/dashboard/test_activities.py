@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client, override_settings
 
+from apps.accounts.models import AuditEntry
 from apps.activity.kinds import KINDS
 from apps.activity.models import Activity
 from apps.activity.services import record_activity
@@ -51,6 +52,76 @@ def post(client: Client, address: str, status: int, **data: Any) -> str:
     reply = client.post(address, data)
     assert reply.status_code == status, text_of(reply)[:3000]
     return reply["Location"] if status == 302 else text_of(reply)
+
+
+def form_key(text: str) -> str:
+    found = re.search(r'name="form_key" value="([0-9a-f-]{36})"', text)
+    assert found, text[:3000]
+    return found[1]
+
+
+def test_a_form_that_is_sent_twice_records_once(
+    owner: Client, member: Client, outsider: Client, lab: SmallLab
+) -> None:
+    key = form_key(page(owner, ADD))
+    assert key != form_key(page(owner, ADD))
+    assert form_key(post(owner, ADD, 200, **FORM, form_key=key, preview="1")) == key
+    assert form_key(post(owner, ADD, 400, **{**FORM, "name": ""}, form_key=key)) == key
+    first = post(owner, ADD, 302, **FORM, form_key=key)
+    assert post(owner, ADD, 302, **FORM, form_key=key) == first
+    assert post(owner, ADD, 302, **{**FORM, "tb_months": "7"}, form_key=key) == first
+    assert post(member, ADD, 302, **FORM, form_key=key) == first
+    activity = Activity.objects.get()
+    assert activity.inputs["tb_months"] == "12"
+    text = page(owner, first)
+    assert "so nothing was recorded" in text
+    assert key not in text  # nobody entered it
+    other = post(outsider, ADD, 302, **{**FORM, "project": ""}, form_key=key)
+    assert other != first
+    assert AuditEntry.objects.filter(action="activity.recorded").count() == 2
+    run_until_idle(worker="test")
+    post(owner, first, 302, reason="wrong")
+    assert post(owner, ADD, 302, **FORM, form_key=key) == first  # it does not come back
+    post(owner, ADD, 302, **FORM, form_key=form_key(page(owner, ADD)))
+    assert Activity.objects.filter(lab=lab.lab).count() == 2
+    assert "Reload the page" in post(owner, ADD, 400, **FORM, form_key="x")
+
+
+def test_a_form_with_an_external_id_keeps_it(owner: Client) -> None:
+    key = form_key(page(owner, ADD))
+    first = post(owner, ADD, 302, **FORM, external_id="bill-1", form_key=key)
+    assert post(owner, ADD, 302, **FORM, external_id="bill-1", form_key=key) == first
+    assert Activity.objects.get().external_id == "bill-1"
+
+
+def test_hours_and_zeros_are_refused_at_their_field(owner: Client) -> None:
+    address = "/activities/add/other_device/"
+    form = {**FORM, "device": "laptop", "watts": "30", "count": "2", "last_day": "2026-10-01"}
+    for button in ({}, {"preview": "1"}):
+        text = post(owner, address, 400, **form, hours="25", **button)
+        assert 'data-field-error="hours"' in text
+        assert "25 hours are more than the 24 hours of the period" in text
+    assert 'data-field-error="count"' in post(
+        owner, address, 400, **{**form, "count": "0"}, hours="1"
+    )
+    text = post(owner, address, 400, **FORM, device="laptop", kwh="0")
+    assert "Energy (kWh) is 0" in text
+    text = post(owner, address, 400, **FORM, device="laptop", watts="5")
+    assert "Hours is missing" in text
+
+
+@pytest.mark.parametrize("number", ["1_000", "١٢", "-0", "1e3", "1 000", "+5"])
+def test_other_numbers_than_plain_ones(owner: Client, number: str) -> None:
+    text = post(owner, ADD, 400, **{**FORM, "tb_months": number})
+    assert 'data-field-error="tb_months"' in text
+
+
+def test_the_preview_states_the_exact_energy(owner: Client) -> None:
+    address = "/activities/add/file_server/"
+    text = post(owner, address, 200, **FORM, kwh=" 295,5 ", preview="1")
+    assert 'title="1\u202f063\u202f800\u202f000\u202f000 mJ exactly">296' in text
+    assert "exact 1\u202f063\u202f800\u202f000\u202f000 mJ" in text
+    assert 'data-preview="1063800000000"' in text
 
 
 def test_empty_list_offers_every_kind(owner: Client, viewer: Client) -> None:

@@ -1,7 +1,5 @@
 """/billing/: upload, accounts, preview, recording, and the page of a month."""
 
-import re
-
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -9,36 +7,13 @@ from django.test import Client
 from apps.activity.models import Activity
 from apps.billing.models import BilledMonth, BillingFile
 from apps.core.jobs import run_until_idle
-from tests.billing.support import aws_row, csv_bytes, recorded
+from tests.billing.exports import aws_row, csv_bytes
+from tests.billing.pages import LIST, assigned, uploaded
+from tests.billing.support import recorded
 from tests.builders import SmallLab
 from tests.dashboard.support import HOSTILE, assert_needs_sign_in, assert_only, queries, text_of
 
 pytestmark = pytest.mark.django_db
-LIST = "/billing/"
-
-
-def uploaded(client: Client, *contents: bytes) -> str:
-    files = [SimpleUploadedFile(f"export-{i}.csv", each) for i, each in enumerate(contents)]
-    answer = client.post(LIST, {"files_of_export": files})
-    assert answer.status_code == 302, text_of(answer)
-    run_until_idle(worker="test")
-    return str(answer["Location"])
-
-
-def assigned(client: Client, address: str, **changes: str) -> None:
-    answer = client.get(address, follow=True)
-    assert answer.redirect_chain[-1][0].endswith("/accounts/")
-    fields = re.findall(r'<select name="(\w+)"(.*?)</select>', text_of(answer), re.DOTALL)
-    values = {}
-    for name, options in fields:
-        chosen = re.search(r'value="([^"]*)" selected', options)
-        values[name] = chosen[1] if chosen else ""
-    for name in re.findall(r'type="checkbox" name="(\w+)"[^>]*checked', text_of(answer)):
-        values[name] = "on"
-    values["utilization"] = "50"
-    posted = client.post(f"{address}accounts/", values | changes)
-    assert posted.status_code == 302, text_of(posted)
-    run_until_idle(worker="test")
 
 
 def test_an_export_from_upload_to_month(lab: SmallLab, member: Client) -> None:

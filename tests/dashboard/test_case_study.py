@@ -13,9 +13,12 @@ import pytest
 import time_machine
 from django.test import Client
 
+from apps.billing.models import BilledMonth
 from apps.core.jobs import run_until_idle
 from apps.core.units import MJ_PER_KWH
 from tests.assets.support import bought
+from tests.billing.exports import aws_row, csv_bytes
+from tests.billing.pages import assigned, uploaded
 from tests.builders import T0, SmallLab
 from tests.dashboard.support import assert_each_figure_explains_itself, figures_on, text_of, use
 
@@ -119,3 +122,74 @@ def test_the_four_activities_are_four_lines_of_the_project(lab: SmallLab, owner:
     for form in ENTERED.values():
         assert form["name"] in page
     assert "train.py" in page
+
+
+def _november(first: int, hours: int, instance_type: str, **changes: str) -> list[dict[str, str]]:
+    """Return lines of ``hours`` successive hours of an instance from a day of November on."""
+    rows = []
+    for i in range(hours):
+        day, hour = first + i // 24, i % 24
+        end = datetime(2026, 11, day, hour, tzinfo=UTC).timestamp() + 3600
+        rows.append(
+            aws_row(
+                BillingPeriodStartDate="2026-11-01T00:00:00Z",
+                UsageStartDate=f"2026-11-{day:02}T{hour:02}:00:00Z",
+                UsageEndDate=f"{datetime.fromtimestamp(end, UTC):%Y-%m-%dT%H:%M:%SZ}",
+                UsageType=f"EUC1-BoxUsage:{instance_type}",
+                instanceType=instance_type,
+                **changes,
+            )
+        )
+    return rows
+
+
+def test_training_and_serving_in_the_cloud_by_the_bill_of_its_provider(
+    lab: SmallLab, owner: Client
+) -> None:
+    """p3.2xlarge: 8 vCPUs, 61 GB, a V100 of 300 W. g4dn.xlarge: 4 vCPUs, 16 GB, a T4 of 70 W."""
+    use(lab, runs=5)
+    serving = {"ResourceId": "i-serving"}
+    stored = aws_row(
+        BillingPeriodStartDate="2026-11-01T00:00:00Z",
+        UsageStartDate="2026-11-01T00:00:00Z",
+        UsageEndDate="2026-11-30T00:00:00Z",
+        UsageType="EUC1-EBS:VolumeUsage.gp3",
+        UsageAmount="500",
+        instanceType="",
+    )
+    credit = aws_row(
+        BillingPeriodStartDate="2026-11-01T00:00:00Z", LineItemType="Credit", UnblendedCost="-9"
+    )
+    rows = [
+        *_november(3, 20, "p3.2xlarge"),
+        *_november(5, 72, "g4dn.xlarge", **serving),
+        stored,
+        credit,
+    ]
+    address = uploaded(owner, csv_bytes(rows))
+    assigned(owner, address)
+    owner.post(address)
+    run_until_idle(worker="test")
+    training_mj = 20 * 3600 * (8 * VCPU_MW + 61 * 392 + 150_000)
+    serving_mj = 72 * 3600 * (4 * VCPU_MW + 16 * 392 + 35_000)
+    stored_mj = round(500 * 2**30 * 720 * 1.2 / 10**12 * 3_600_000)  # 1.2 Wh per TB-hour
+    month = BilledMonth.objects.get()
+    page = text_of(owner.get(f"/billing/months/{month.pk}/"))
+    found = re.findall(r'data-activity="([^"]+)"', page)
+    sums: dict[str, int] = defaultdict(int)
+    for uuid in found:
+        activity = text_of(owner.get(f"/activities/{uuid}/"))
+        assert "data-source" in activity
+        assert assert_each_figure_explains_itself(owner, activity) >= 3
+        name = re.search(r"<h1[^>]*>(.*?)[,<]", activity)
+        assert name is not None
+        [energy] = {value for query, value in figures_on(activity) if "=energy_mj" in query}
+        sums[name[1].strip()] += energy
+    assert sums["p3.2xlarge"] == training_mj
+    assert sums["g4dn.xlarge"] == serving_mj
+    assert abs(sums["Storage"] - stored_mj) <= 4
+    scopes = _scopes(owner)
+    cloud = sum(sums.values())
+    assert scopes["ghg_protocol", "2"][0] == WORKSTATION_MJ
+    assert scopes["ghg_protocol", "3.1"][0] == cloud == month.energy_mj
+    assert scopes["lesson", "2"][0] == WORKSTATION_MJ + cloud

@@ -53,7 +53,7 @@ def test_the_explanation_names_price_site_date_and_the_exact_cost(
     assert "861\u202f111 millionths of EUR" in page
     assert len(re.findall("data-price", page)) == 2
     assert "310 EUR per kWh" in page
-    assert f'href="/sites/{lab.site.pk}/"' in page
+    assert f'href="/sites/{lab.site.pk}/prices/"' in page
     assert lab.owner.username in page
     assert "<span data-known>100 %</span>" in page
     assert "rounded half up once per ledger entry" in page

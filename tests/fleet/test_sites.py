@@ -14,7 +14,7 @@ from apps.core.jobs import run_until_idle
 from apps.core.units import US_PER_HOUR
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import ACTIVE, Site, SitePrice, SitePue, SiteZone
-from apps.fleet.selectors import site_of, sites_without_zone, zone_at, zones_at
+from apps.fleet.selectors import site_of, zone_at, zone_problems, zones_at
 from apps.fleet.services import (
     correct_pue,
     correct_zone,
@@ -75,13 +75,13 @@ def test_the_first_zone_of_a_site_holds_from_the_beginning() -> None:
     lab = small_lab(zone="")
     use(lab, 2)
     assert {row[3] for row in rows(lab)} == {None}
-    assert list(sites_without_zone(lab.lab)) == [lab.site]
+    assert [(each.site, each.zone) for each in zone_problems(lab.lab)] == [(lab.site, "")]
     assert zone_at(lab.site, HOUR) == ""
     set_zone(site=lab.site, zone="DE", from_us=at(HOUR + 1), by=lab.owner, now=T0)
     run_until_idle(worker="test")
     assert all(row[3] for row in rows(lab))
     assert zone_at(lab.site, 0) == "DE"
-    assert not sites_without_zone(lab.lab).exists()
+    assert not zone_problems(lab.lab)
 
 
 def test_withdrawing_the_latest_gives_the_same_integers_as_before(lab: SmallLab) -> None:

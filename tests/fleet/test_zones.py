@@ -17,7 +17,7 @@ from apps.carbon.services import apply_factors
 from apps.core.errors import InvalidInput
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Site, SiteZone
-from apps.fleet.selectors import unlisted_zones
+from apps.fleet.selectors import unlisted_zones, zone_problems
 from apps.fleet.services import correct_zone, create_site, set_zone
 from apps.fleet.zones import DATA, cloud_regions, find_zone, resolve_zone, zone_chain, zones
 from tests.builders import T0, small_lab
@@ -164,6 +164,18 @@ def test_sites_with_such_a_zone_are_listed_at_upgrade_and_priced_by_the_table() 
         ("Cloud", "SA-EAST-1", "BR-CS"),
         ("Lost", "SA-NOWHERE", ""),
     }
+    create_site(lab=small.lab, name="New", kind=SiteKind.DATA_CENTRE, zone="")
+    _stored_by_an_earlier_version(small.lab, "Declared", SiteKind.DECLARED, "declared:x")
+    create_site(lab=small.lab, name="Without", kind=SiteKind.DECLARED, zone="")
+    for zone in ("DE", "SA-NOWHERE"):
+        SiteZone.objects.create(
+            site=small.site, zone=zone, from_hour=1, withdrawn_us=T0 if zone != "DE" else None
+        )
+    assert [(row.site.name, row.zone, row.grid_zone) for row in zone_problems(small.lab)] == [
+        ("Cloud", "SA-EAST-1", "BR-CS"),
+        ("Lost", "SA-NOWHERE", ""),
+        ("New", "", ""),
+    ]
     out = StringIO()
     call_command("load_data", stdout=out)
     lines = [line for line in out.getvalue().splitlines() if "no grid zone" in line]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from apps.activity.formulas.labels import LABELS
 from apps.carbon.meter_errors import DECLARED_ENERGY_PPM, DECLARED_POWER_PPM
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM, kwh_to_mj
@@ -74,6 +75,6 @@ def refuse_both(values: Values, first: str, *others: str) -> None:
     if first in values and both:
         raise missing(
             first,
-            f"{first} and {both[0]} are both set.",
+            f"{LABELS[first]} and {LABELS[both[0]]} are both set.",
             "Enter the energy, or the power and time from which it follows.",
         )

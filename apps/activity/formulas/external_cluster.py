@@ -10,6 +10,7 @@ from apps.activity.formulas.estimate import (
     stated_power,
     text,
 )
+from apps.activity.formulas.labels import LABELS
 
 _PAIRS = (("core_hours", "watts_per_core"), ("gpu_hours", "watts_per_gpu"))
 
@@ -22,12 +23,19 @@ def compute(values: Values) -> Estimate:
     for hours, watts in _PAIRS:
         if (hours in values) != (watts in values):
             field = watts if hours in values else hours
-            raise missing(field, f"{field} is missing.", f"Enter both {hours} and {watts}.")
+            raise missing(
+                field,
+                f"{LABELS[field]} is missing.",
+                f"Enter both {LABELS[hours]} and {LABELS[watts]}.",
+            )
     stated = [pair for pair in _PAIRS if pair[0] in values]
     if not stated:
         raise missing(
             "kwh", "No energy.", "Enter the kWh of the centre, or hours and watts per core or GPU."
         )
+    if not any(number(values, hours) for hours, _ in stated):
+        hours = stated[0][0]
+        raise missing(hours, f"{LABELS[hours]} is 0.", "If nothing was used, record nothing.")
     watt_hours = sum((number(values, h) * number(values, w) for h, w in stated), number({}, ""))
     equation = " + ".join(
         f"{text(number(values, h))} {h.replace('_', '-').replace('gpu', 'GPU')} × "

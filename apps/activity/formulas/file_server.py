@@ -10,6 +10,7 @@ from apps.activity.formulas.estimate import (
     stated_power,
     text,
 )
+from apps.activity.formulas.labels import LABELS
 
 _FACTORS = ("disks", "watts_per_disk", "hours")
 
@@ -21,7 +22,9 @@ def compute(values: Values) -> Estimate:
     for name in _FACTORS:
         if name not in values:
             raise missing(
-                name, f"{name} is missing.", "Enter the kWh of its meter, or disks, W and hours."
+                name,
+                f"{LABELS[name]} is missing.",
+                "Enter the kWh of its meter, or disks, W and hours.",
             )
     disks, watts, hours = (number(values, name) for name in _FACTORS)
     equation = f"{text(disks)} disks × {text(watts)} W × {text(hours)} h"

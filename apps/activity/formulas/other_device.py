@@ -10,6 +10,7 @@ from apps.activity.formulas.estimate import (
     stated_power,
     text,
 )
+from apps.activity.formulas.labels import LABELS
 
 DEVICES = (
     ("laptop", "Laptop"),
@@ -27,7 +28,9 @@ def compute(values: Values) -> Estimate:
         return stated_energy(number(values, "kwh"))
     for name in ("watts", "hours"):
         if name not in values:
-            raise missing(name, f"{name} is missing.", "Enter kWh, or both watts and hours.")
+            raise missing(
+                name, f"{LABELS[name]} is missing.", "Enter kWh, or both power and hours."
+            )
     count, watts, hours = (number(values, name) for name in ("count", "watts", "hours"))
     equation = f"{text(count)} devices × {text(watts)} W × {text(hours)} h"
     return stated_power(count * watts * hours, equation)

@@ -16,7 +16,15 @@ from apps.activity.drafts import Draft
 from apps.activity.formulas import cloud_compute
 from apps.activity.formulas.estimate import Estimate, number
 from apps.activity.instance_types import with_size
-from apps.activity.kinds import Kind, control_of, default_pue, kind_of, parse_inputs, values_of
+from apps.activity.kinds import (
+    Kind,
+    check_hours,
+    control_of,
+    default_pue,
+    kind_of,
+    parse_inputs,
+    values_of,
+)
 from apps.activity.models import Activity
 from apps.activity.services.declared_use import NewUse, unusable, write_new_uses
 from apps.activity.services.lookups import Lookups
@@ -66,8 +74,8 @@ class Preview:
 def preview_activity(
     *, lab: Lab, draft: Draft, now: int, lookups: Lookups | None = None
 ) -> Preview:
-    """Compute an activity without saving it. ``lookups``: those of other activities. Raises
-    InvalidInput.
+    """Compute an activity without saving it. ``lookups``: those of other activities. Hours can be
+    the sum of several units: see ``check_entered``. Raises InvalidInput.
     """
     lookups = lookups or Lookups(lab)
     kind = kind_of(draft.kind)
@@ -121,6 +129,12 @@ def preview_activity(
     )
 
 
+def check_entered(computed: Preview) -> None:
+    """Raise InvalidInput if hours that a person or client entered do not fit into the period."""
+    values = values_of(computed.kind, computed.inputs)
+    check_hours(computed.kind, values, computed.row.end_us - computed.row.start_us)
+
+
 @transaction.atomic
 def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tuple[Activity, bool]:
     """Store an activity with its window; return it and whether it is new.
@@ -136,6 +150,7 @@ def record_activity(*, lab: Lab, draft: Draft, by: User | None, now: int) -> tup
         if stored is not None:
             require_same(stored, draft, computed, lookups)
             return stored, False
+    check_entered(computed)
     stored_rows, refused = store_activities(
         computed=[(draft, computed)], lookups=lookups, by=by, origin="activity", now=now
     )

@@ -19,6 +19,7 @@ from apps.activity.drafts import Draft
 from apps.activity.models import Activity, ActivityFile, BadRow
 from apps.activity.services.activities import (
     Preview,
+    check_entered,
     preview_activity,
     require_same,
     store_activities,
@@ -31,7 +32,7 @@ from apps.activity.services.file_layout import (
     stored_layout,
 )
 from apps.activity.services.lookups import Lookups
-from apps.activity.spreadsheets.fields import heading_score
+from apps.activity.spreadsheets.fields import heading_score, require_distinct_headings
 from apps.activity.spreadsheets.rows import FileRow, file_rows, read_header
 from apps.core.errors import Conflict, InvalidInput, LabCarbonError, NotFound, TooLarge
 from apps.core.jobs import enqueue
@@ -62,6 +63,7 @@ def upload(
     source = read_source(content, encoding, sheet, MAX_SHEET_ROWS)
     separator = separator_of(source.text, heading_score) if source.encoding else ","
     columns, rows = read_header(source.text, separator)
+    require_distinct_headings(columns)
     number = sum(1 for _ in islice(rows, MAX_ROWS + 1))
     if number > MAX_ROWS:
         raise TooLarge(f"The file has more than {MAX_ROWS} rows.", field="file", hint="Split it.")
@@ -269,6 +271,7 @@ def _checked(lookups: Lookups, row: FileRow, existing: dict[str, Activity], now:
         return CheckedRow(row, row.draft, None)  # its identity is its content
     computed = preview_activity(lab=lookups.lab, draft=row.draft, now=now, lookups=lookups)
     if stored is None:
+        check_entered(computed)
         return CheckedRow(row, row.draft, computed)
     require_same(stored, row.draft, computed, lookups)
     return CheckedRow(row, row.draft, None)

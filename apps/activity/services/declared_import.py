@@ -52,6 +52,13 @@ def read_rows(lines: Iterable[str]) -> list[DeclaredRow]:
             field=unknown[0] if unknown else None,
             hint=f"The first line contains column names out of: {', '.join(COLUMNS)}.",
         )
+    repeated = next((name for name in header if header.count(name) > 1), "")
+    if repeated:
+        raise InvalidInput(
+            f"Two columns are named {repeated!r}.",
+            field=repeated,
+            hint="Remove one of them, or correct its name.",
+        )
     rows: list[DeclaredRow] = []
     errors: list[InvalidInput] = []
     try:

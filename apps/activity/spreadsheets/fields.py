@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from apps.activity.kinds import KINDS
+from apps.core.errors import InvalidInput
 from apps.core.spreadsheets.columns import Column, plain
 
 # Fields of all kinds, with their labels.
@@ -69,6 +70,22 @@ def guesses(columns: Sequence[Column]) -> dict[str, str]:
         field = guess(column.heading)
         fields[column.key] = "" if field in fields.values() else field
     return fields
+
+
+def require_distinct_headings(columns: Sequence[Column]) -> None:
+    """Raise InvalidInput if two columns have the same heading: it is unclear which one counts."""
+    positions: dict[str, int] = {}
+    for position, column in enumerate(columns, start=1):
+        name = plain(column.heading)
+        if name and name in positions:
+            raise InvalidInput(
+                f"The heading {column.heading!r} is that of columns {positions[name]} and "
+                f"{position}.",
+                field="file",
+                hint="Remove one of these columns, or correct its heading, and upload the file "
+                "again.",
+            )
+        positions[name] = position
 
 
 def heading_score(cells: Sequence[str]) -> int:

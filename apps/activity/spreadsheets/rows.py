@@ -10,12 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from apps.activity.drafts import Draft
-from apps.activity.kinds import KINDS, Input, Kind, kind_of, parse_inputs
+from apps.activity.kinds import KINDS, NUMBER_HINT, Input, Kind, kind_of, parse_inputs
 from apps.activity.spreadsheets.fields import COMMON, FIELDS, heading_score
 from apps.core.csv_cells import unguard
 from apps.core.errors import InvalidInput
@@ -30,9 +30,9 @@ MAX_ID = 190
 DIGEST_PREFIX = "row:"
 _TIME = re.compile(r"[T ]\d{1,2}:\d{2}")
 _MIDNIGHT = re.compile(r"[T ]0?0:00(:00(\.0+)?)?\Z")
-_MONTH = re.compile(r"(\d{4})-(\d{1,2})|(\d{1,2})[./](\d{4})")
-_NUMBER = re.compile(r"[+-]?[\d.,]{1,40}(e[+-]?\d{1,2})?", re.IGNORECASE)
-_NUMBER_HINT = "Enter a number such as 12.5."
+_MONTH = re.compile(r"(\d{4})-(\d{1,2})|(\d{1,2})[./](\d{4})", re.ASCII)
+_NUMBER = re.compile(r"[0-9.,]{0,39}[0-9]")
+_GROUPS = re.compile(r"\A[0-9]{1,3}(?:[ \u00a0\u2009\u202f'’][0-9]{3})+(?=[.,]|\Z)")
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ def number_text(text: str, field: str, decimal: str) -> str:
     """Return a number with a dot as decimal sign. ``decimal``: the sign of the file, for numbers
     that can be read two ways.
     """
-    bare = re.sub(r"[\s'’_]", "", text)
+    bare = _GROUPS.sub(lambda groups: re.sub("[^0-9]", "", groups[0]), text, count=1)
     label = FIELDS[field]
-    if not _NUMBER.fullmatch(bare) or not re.search(r"\d", bare):
+    if not _NUMBER.fullmatch(bare):
         raise InvalidInput(
-            f"{label}: {text[:30]!r} is not a number.", field=field, hint=_NUMBER_HINT
+            f"{label}: {text[:30]!r} is not a number.", field=field, hint=NUMBER_HINT
         )
     signs = re.findall("[.,]", bare)
     if not signs:
@@ -132,7 +132,7 @@ def number_text(text: str, field: str, decimal: str) -> str:
         whole, rest = bare, ""
     if any(len(group) != 3 for group in re.split("[.,]", whole)[1:]):
         raise InvalidInput(
-            f"{label}: {text[:30]!r} is not a number.", field=field, hint=_NUMBER_HINT
+            f"{label}: {text[:30]!r} is not a number.", field=field, hint=NUMBER_HINT
         )
     return f"{re.sub('[.,]', '', whole)}.{rest or 0}"
 
@@ -212,7 +212,7 @@ class _RowParser:
             return None
         value = Decimal(number_text(values[field], field, self._layout.decimal))
         if not 0 <= value < 10**9:
-            raise InvalidInput(f"{FIELDS[field]} is out of range.", field=field, hint=_NUMBER_HINT)
+            raise InvalidInput(f"{FIELDS[field]} is out of range.", field=field, hint=NUMBER_HINT)
         return value
 
     def _period(self, values: Mapping[str, str]) -> tuple[int, int]:
@@ -268,7 +268,7 @@ class _RowParser:
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=self._zone)
+                moment = _local_moment(moment, self._zone, field)
             return datetime_to_us(moment)
         except (ValueError, OverflowError) as error:
             raise InvalidInput(
@@ -281,6 +281,29 @@ class _RowParser:
                 f"The year {day.year} is out of range.", field="from", hint="Enter 1970 to 2200."
             )
         return midnight_hour(day, self._zone) * US_PER_HOUR
+
+
+def _local_moment(local: datetime, zone: ZoneInfo, field: str) -> datetime:
+    """Return a time of the zone's clock. Raises InvalidInput for one that the clock skips or shows
+    twice.
+    """
+    first, second = (local.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if first.utcoffset() == second.utcoffset():
+        return first
+    shown = f"{local:%Y-%m-%d %H:%M}"
+    after_skip = first.astimezone(UTC).astimezone(zone)
+    if after_skip.replace(tzinfo=None) != local:
+        raise InvalidInput(
+            f"{shown} does not exist in {zone.key}: the clock is set forward.",
+            field=field,
+            hint=f"Correct the time, such as {after_skip:%H:%M}, or write its offset from UTC.",
+        )
+    examples = " or ".join(moment.isoformat(timespec="minutes") for moment in (first, second))
+    raise InvalidInput(
+        f"{shown} occurs twice in {zone.key}: the clock is set back.",
+        field=field,
+        hint=f"Write the offset from UTC: {examples}.",
+    )
 
 
 def _values(cells: list[str], fields: list[str]) -> dict[str, str]:

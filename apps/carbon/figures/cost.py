@@ -3,12 +3,12 @@ in other currencies, and the sites without a price.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import ANY, COST, FigureQuery
+from apps.carbon.models import AppliedFactor, HourPrice
 from apps.core.units import END_HOUR, PPM
 from apps.fleet.dated_facts import dated_intervals
 from apps.fleet.models import ACTIVE, Placement, Site, SitePrice
@@ -70,14 +70,16 @@ def price_parts(lab: Lab, query: FigureQuery) -> list[PricePart]:
 
 
 def cost_of(lab: Lab, query: FigureQuery) -> Cost:
-    """Return the cost of a figure query, whatever its metric. Two queries, and four more if some
+    """Return the cost of a figure query, whatever its metric. Two queries, and five or more if some
     energy has no price.
     """
     return cost_from(lab, query, price_parts(lab, query))
 
 
 def cost_from(lab: Lab, query: FigureQuery, parts: list[PricePart]) -> Cost:
-    """Return the cost of a figure from its parts. Four queries if some energy has no price."""
+    """Return the cost of a figure from its parts. Five queries and more if some energy has no
+    price.
+    """
     own = query.currency or lab.currency
     sums: dict[str, Figure] = defaultdict(Figure)
     for part in parts:
@@ -101,28 +103,30 @@ def cost_from(lab: Lab, query: FigureQuery, parts: list[PricePart]) -> Cost:
 
 
 def sites_without_price(lab: Lab, query: FigureQuery) -> list[Site]:
-    """Return the sites of nodes with energy in the figure, in hours before the first price of the
-    site. Four queries.
+    """Return the sites of nodes with energy in the figure, in hours without a price of the site.
+    Five queries, and one for each stay at a site with hourly prices before its first other price.
     """
     parts = figures_by(lab, query.replace(metric=COST, currency=ANY), ["node", "price"])
     nodes = {node for (node, price) in parts if price is None and node is not None}
     starts = {site_id: history[0][0] for site_id, history in price_histories(lab).items()}
+    by_hour = set(
+        AppliedFactor.objects.filter(node__lab=lab).values_list("hourly_site_id", flat=True)
+    )
     histories: dict[int, list[tuple[int, int]]] = defaultdict(list)
     placements = Placement.objects.filter(ACTIVE, node__lab=lab, node__uuid__in=nodes)
     for node_id, hour, site_id in placements.values_list("node_id", "from_hour", "site_id"):
         histories[node_id].append((hour, site_id))
-    found = {
-        site_id
-        for history in histories.values()
-        for start, end, site_id in dated_intervals(history)
-        if _overlaps(query, start, END_HOUR if end is None else end, starts, site_id)
-    }
+    found: set[int] = set()
+    for history in histories.values():
+        for start, end, site_id in dated_intervals(history):
+            first = max(start, query.from_hour)
+            until = min(
+                END_HOUR if end is None else end, query.to_hour, starts.get(site_id, END_HOUR)
+            )
+            hours = until - first
+            if site_id not in found and site_id in by_hour and hours > 0:
+                priced = HourPrice.objects.filter(site=site_id, hour__gte=first, hour__lt=until)
+                hours -= priced.count()
+            if hours > 0:
+                found.add(site_id)
     return list(Site.objects.filter(pk__in=found).order_by("name", "id"))
-
-
-def _overlaps(
-    query: FigureQuery, start: int, end: int, price_starts: Mapping[int, int], site_id: int
-) -> bool:
-    """Return whether hours of a stay are in the period and before the first price of the site."""
-    until = min(end, query.to_hour, price_starts.get(site_id, END_HOUR))
-    return max(start, query.from_hour) < until

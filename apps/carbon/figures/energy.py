@@ -16,6 +16,7 @@ from apps.carbon.figures.sql import (
     CHARGED,
     FACTOR,
     KIND,
+    PRICE,
     PROJECT,
     charge_sql,
     metrics_sql,
@@ -309,7 +310,7 @@ def _entries(
         "e.energy_quality, e.share_quality, "
         "e.placement_quality, a.pue_ppm, f.id AS factor_id, "
         f"{FACTOR} AS factor_ug_per_kwh, "
-        "pr.id AS price_id, pr.ucurrency_per_kwh AS price_ucurrency_per_kwh, pr.currency, "
+        f"pr.id AS price_id, {PRICE} AS price_ucurrency_per_kwh, pr.currency, "
         f"{', '.join(f'{sql} AS {name}' for name, sql in metrics_sql().items())} "
         f"{_FROM} WHERE {where} ORDER BY e.hour DESC, d.key, c.key, e.id, p.id{page}",
         params,

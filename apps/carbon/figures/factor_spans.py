@@ -1,6 +1,6 @@
 """Derive hours with one PUE, emission factor and price from dated facts of sites. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -28,7 +28,8 @@ class ZoneFactors:
 @dataclass(frozen=True)
 class Span:
     """Whole hours with one PUE, one factor and one price (None: unknown). ``hourly_id``: the
-    series whose hours replace the factor, None for none.
+    series whose hours replace the factor, None for none. ``hourly_site_id``: the site whose hour
+    prices replace the price, None for none.
     """
 
     from_hour: int
@@ -37,6 +38,7 @@ class Span:
     factor_id: int | None
     price_id: int | None = None
     hourly_id: int | None = None
+    hourly_site_id: int | None = None
 
     @property
     def priced(self) -> tuple[int, int | None, int | None]:
@@ -91,16 +93,17 @@ def spans(
     to_hour: int,
     pues: Sequence[tuple[int, int]],
     factors: Sequence[tuple[int, Sequence[PeriodFactor]]],
-    prices: Sequence[tuple[int, int]] = (),
+    prices: Sequence[tuple[int, int | None]] = (),
     hourly: Sequence[tuple[int, int | None]] = (),
+    hourly_site_id: int | None = None,
 ) -> list[Span]:
     """Divide ``[from_hour, to_hour)`` where the PUE, the zone, its factor or the price changes.
 
     ``pues`` are (from_hour, pue_ppm). ``factors`` are (from_hour, the factors of the zone from then
     on), empty for an unknown zone. ``hourly`` are (from_hour, the id of the zone's hourly series).
     The last value at or before an hour applies. Before the first value, the first applies; before
-    the first of ``prices`` (from_hour, id), none does. Adjacent intervals with equal values are
-    merged.
+    the first of ``prices`` (from_hour, id, None for a tariff), none does. Adjacent intervals
+    with equal values are merged.
     """
     cuts = (
         {from_hour, to_hour}
@@ -123,6 +126,7 @@ def spans(
             factor.factor_id if factor else None,
             started_value_at(prices, start),
             value_at(hourly, start),
+            hourly_site_id,
         )
         last = result[-1] if result else None
         if last and (last.priced, last.price_id) == (span.priced, span.price_id):
@@ -137,10 +141,11 @@ def spans_by_node(
     factors: Mapping[str, ZoneFactors],
     node_ids: Iterable[int],
     until: int,
-    prices: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    prices: Mapping[int, Sequence[tuple[int, int | None]]] | None = None,
+    hourly_sites: Collection[int] = (),
 ) -> dict[int, list[Span]]:
     """Return the spans of nodes over ``[0, until)`` by their sites. ``factors`` are by zone,
-    ``prices`` by site.
+    ``prices`` by site. ``hourly_sites`` have hour prices.
     """
     of_site: dict[int, list[Span]] = {}
     result: dict[int, list[Span]] = {}
@@ -157,6 +162,7 @@ def spans_by_node(
                     factors=[(hour, of_zone.periods) for hour, of_zone in zones],
                     prices=(prices or {}).get(site_id, ()),
                     hourly=hourly,
+                    hourly_site_id=site_id if site_id in hourly_sites else None,
                 )
             result[node_id] += clipped(of_site[site_id], start, until if end is None else end)
     return result

@@ -13,9 +13,9 @@ from django.db.models.functions import Cast
 from apps.accounts.models import Lab
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.run_table_query import ALL_HOURS, FIGURE_SORTS, TableQuery
-from apps.carbon.figures.sql import FACTOR, PRICED
+from apps.carbon.figures.sql import FACTOR, PRICE, PRICED
 from apps.carbon.rollups.reader import SUMS, USE_SUMS, rows_in_spans_sql, spans_sql
-from apps.core.sql import emission_sql, facility_sql, filter_sql, placeholders
+from apps.core.sql import cost_sql, emission_sql, facility_sql, filter_sql, placeholders
 from apps.fleet.choices import CURRENCIES
 from apps.runs.models import Run
 
@@ -264,7 +264,7 @@ def _figures_sql(lab: Lab, query: TableQuery) -> tuple[str, list[Any]]:
         f"COALESCE({facility_sql('e.energy_mj', 'a.pue_ppm')}, 0) AS facility_energy_mj, "
         f"COALESCE({emission_sql('e.energy_mj', 'a.pue_ppm', FACTOR)}, 0) AS emission_ug, "
         "CASE WHEN f.id IS NULL THEN e.energy_mj ELSE 0 END AS without_factor_mj, 1 AS entries, "
-        f"COALESCE({emission_sql('e.energy_mj', 'a.pue_ppm', 'pr.ucurrency_per_kwh')}, 0) "
+        f"COALESCE({cost_sql('e.energy_mj', 'a.pue_ppm', PRICE)}, 0) "
         f"AS cost_ucurrency FROM {rows_in_spans_sql(lab, 'g', 'energy_ledgerentry', 'e')} {PRICED} "
         "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour "
         f"AND c.run_uuid IS NOT NULL{_of_runs('e', query)}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from apps.carbon.choices import UseKind
 from apps.carbon.figures.figure_query import ANY, ANY_WASTE, HIDDEN, FigureQuery
-from apps.core.sql import emission_sql, facility_sql, split_sql
+from apps.core.sql import cost_sql, emission_sql, facility_sql, split_sql
 from apps.fleet.choices import CURRENCIES
 from apps.ingest.choices import EnergyQuality
 
@@ -17,7 +17,8 @@ LEFT JOIN carbon_appliedfactor a
 LEFT JOIN carbon_hourfactor hf
   ON hf.series_id = a.hourly_id AND hf.hour = e.hour AND hf.superseded_us IS NULL
 LEFT JOIN carbon_emissionfactor f ON f.id = COALESCE(hf.factor_id, a.factor_id)
-LEFT JOIN fleet_siteprice pr ON pr.id = a.price_id
+LEFT JOIN carbon_hourprice hp ON hp.site_id = a.hourly_site_id AND hp.hour = e.hour
+LEFT JOIN fleet_siteprice pr ON pr.id = COALESCE(hp.price_id, a.price_id)
 """
 # … → the project and person charged, and the project's share of spread idle energy.
 CHARGED = f"""{PRICED}
@@ -28,6 +29,7 @@ LEFT JOIN energy_idleshare s
   ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
 """
 FACTOR = "COALESCE(hf.ug_per_kwh, f.ug_per_kwh)"  # µg per kWh: of the hour, else of its period
+PRICE = "COALESCE(hp.ucurrency_per_kwh, pr.ucurrency_per_kwh)"  # of the hour, else flat
 NOT_CHARGED = ("~idle", "~overhead", "~system", "~unattributed")  # use that no project is charged
 PROJECT = "COALESCE(t.project_id, s.project_id)"
 KIND = (
@@ -97,8 +99,7 @@ def metrics_sql() -> dict[str, str]:
         "energy_mj": _part("e.energy_mj"),
         "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
         "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", FACTOR)),
-        # mJ × PUE × price per kWh: the same product and rounding as emissions
-        "cost_ucurrency": _part(emission_sql("e.energy_mj", "a.pue_ppm", "pr.ucurrency_per_kwh")),
+        "cost_ucurrency": _part(cost_sql("e.energy_mj", "a.pue_ppm", PRICE)),
     }
 
 

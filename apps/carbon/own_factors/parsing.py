@@ -16,16 +16,14 @@ from apps.carbon.factor_files import (
     parse_row,
 )
 from apps.core.csv_cells import guard
-from apps.core.errors import InvalidInput, TooLarge
-from apps.core.text import is_unstorable
+from apps.core.errors import InvalidInput
+from apps.core.spreadsheets.csv_text import decode_csv
 from apps.fleet.zones import zones
 
 REQUIRED_COLUMNS = ("zone", "basis", "resolution", "g_per_kwh", "source", "licence")
 ALL_COLUMNS = (*COLUMNS, *OPTIONAL_COLUMNS)
 MAX_BYTES = 4 << 20
 MAX_ROWS = 20_000
-# of ZIP files, which XLSX and ODS are too, and of XLS
-_ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08", b"\xd0\xcf\x11\xe0")
 _TEXTS = ("zone_name", "source", "licence", "edition")
 
 
@@ -40,33 +38,7 @@ class OwnTable:
 
 def decode(content: bytes) -> str:
     """Return the text of a file. Raises InvalidInput, TooLarge."""
-    if len(content) > MAX_BYTES:
-        raise TooLarge(
-            f"The file is larger than {MAX_BYTES >> 20} MiB.", field="file", hint="Split it."
-        )
-    if content.startswith(_ZIP_STARTS):
-        raise InvalidInput(
-            "This is a ZIP or spreadsheet file, not CSV.",
-            field="file",
-            hint="Save it as CSV in UTF-8.",
-        )
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(
-            f"The file is not UTF-8 text (line {line}).",
-            field="file",
-            hint="Save it as CSV in UTF-8.",
-        ) from error
-    if is_unstorable(text):
-        line = text.count("\n", 0, text.index("\x00")) + 1
-        raise InvalidInput(
-            f"Line {line} contains a NUL character.",
-            field="file",
-            hint="Save the file as CSV in UTF-8.",
-        )
-    return text
+    return decode_csv(content, MAX_BYTES)
 
 
 def parse_own_file(name: str, text: str, now_hour: int) -> OwnTable:

@@ -9,7 +9,7 @@ from apps.core.spreadsheets.notation import DAY_FIRST, MONTH_FIRST, is_year_firs
 DAY_HINT = "Write 2026-11-01, or 2026-11-01T08:00Z."
 _ORDER = "Choose the order of day and month, or write 2026-11-01."
 _TIME = re.compile(r"(T00:00(:00)?| \d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\Z")
-_NUMERIC = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})\Z")
+_NUMERIC = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})\Z", re.ASCII)
 _CENTURY = 70  # two digits from 70 on are of the 20th century
 
 

@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 from typing import Any
+from uuid import uuid4
 
 from django import forms
 
@@ -9,8 +10,9 @@ from apps.activity.declared_rows import MAX_ID_CHARS, MAX_PUE
 from apps.activity.instance_types import gpu_instance_types
 from apps.activity.kinds import Input, Kind
 from apps.activity.models import Activity
-from apps.activity.services import Draft, preview_activity, record_activity, withdraw_activity
-from apps.activity.services.activities import MAX_NAME, MAX_REASON
+from apps.activity.services import Draft, preview_activity, withdraw_activity
+from apps.activity.services.activities import MAX_NAME, MAX_REASON, check_entered
+from apps.activity.services.activity_forms import record_form
 from apps.carbon.factor_files import MAX_G_PER_KWH
 from apps.catalog.choices import HardwareKind
 from apps.catalog.selectors import search
@@ -45,6 +47,12 @@ class ActivityForm(PageForm):
 
     kind: Kind
     activity: Activity
+    form_key = forms.UUIDField(
+        required=False,
+        initial=uuid4,
+        widget=forms.HiddenInput,
+        error_messages={"invalid": "This form has an invalid key. Reload the page."},
+    )
     name = TextField(max_length=MAX_NAME, error_messages={"required": "Enter a name."})
     project = ProjectField(required=False, empty_label="No project")
     first_day = DayField(label="First day")
@@ -154,6 +162,7 @@ class ActivityForm(PageForm):
         lab = self.visitor.lab
         try:
             found = preview_activity(lab=lab, draft=self.draft(), now=self.visitor.now)
+            check_entered(found)
         except LabCarbonError as error:
             self.add_service_error(error)
             return None
@@ -161,11 +170,19 @@ class ActivityForm(PageForm):
 
     def save(self) -> str:
         visitor = self.visitor
-        self.activity, created = record_activity(
-            lab=visitor.lab, draft=self.draft(), by=visitor.user, now=visitor.now
+        key = self.cleaned_data["form_key"]
+        self.activity, created = record_form(
+            lab=visitor.lab,
+            draft=self.draft(),
+            form_key=str(key) if key else "",
+            by=visitor.user,
+            now=visitor.now,
         )
         if not created:
-            return "This activity was recorded before. Nothing changed."
+            return (
+                "This activity was recorded before, so nothing was recorded. To correct it, "
+                "withdraw it and add it again."
+            )
         return "The activity was recorded. Its energy is counted within a minute."
 
     def add_service_error(self, error: LabCarbonError) -> None:

@@ -11,6 +11,7 @@ from apps.activity.kinds import KINDS, Kind, control_of, kind_of, pue_text
 from apps.activity.models import Activity
 from apps.activity.selectors import Filters, activities_of
 from apps.activity.services import Preview
+from apps.activity.services.activity_forms import GENERATED_PREFIXES
 from apps.carbon.factors import latest_annual
 from apps.carbon.figures.energy import figure
 from apps.carbon.figures.figure_query import FigureQuery, hours_of_us
@@ -21,8 +22,8 @@ from apps.core.text import parse_record_number
 from apps.core.units import amount_text, emission_ug, facility_mj
 from apps.dashboard.activities.filters import FilterForm, parse_filters
 from apps.dashboard.decorators import Visitor
-from apps.dashboard.figures import Quantity, quantity
-from apps.dashboard.formatting import EMISSION, ENERGY, factor_value
+from apps.dashboard.figures import Projected, Quantity, quantity
+from apps.dashboard.formatting import EMISSION, ENERGY, exact, factor_value, format_value, unit_for
 
 PAGE_ROWS = 50
 CSV_HEADER = (
@@ -69,29 +70,32 @@ class PreviewPage:
     one.
     """
 
-    energy: str
+    energy: Projected
     energy_mj: int
     range_text: str
-    facility: str
+    facility: Projected
     pue: str
     pue_source: str
-    emission: str
+    emission: Projected | None
     factor: str
     equation: str
     source: str
-    embodied: str
+    embodied: Projected | None
     scopes: list[Scope]
 
 
 @dataclass(frozen=True)
 class ActivityPage:
-    """One activity. ``quantities`` None: withdrawn. ``is_counted``: its energy is in the ledger."""
+    """One activity. ``quantities`` None: withdrawn. ``is_counted``: its energy is in the ledger.
+    ``external_id``: '' if nobody entered it.
+    """
 
     activity: Activity
     kind: Kind
     energy: str
     range_text: str
     inputs: list[tuple[str, str]]
+    external_id: str
     pue: str
     factor: str
     embodied: str
@@ -173,24 +177,24 @@ def preview_page(lab: Lab, found: Preview) -> PreviewPage:
         ug_per_kwh = annual.ug_per_kwh
         factor = f"{factor_value(ug_per_kwh)}, {annual.name}"
     emission = (
-        ""
+        None
         if ug_per_kwh is None
-        else amount_text(emission_ug(estimate.energy_mj, found.pue_ppm, ug_per_kwh), EMISSION)
+        else _projected(emission_ug(estimate.energy_mj, found.pue_ppm, ug_per_kwh), "emission_ug")
     )
     return PreviewPage(
-        energy=amount_text(estimate.energy_mj, ENERGY),
+        energy=_projected(estimate.energy_mj, "energy_mj"),
         energy_mj=estimate.energy_mj,
         range_text=(
             f"{amount_text(estimate.low_mj, ENERGY)} to {amount_text(estimate.high_mj, ENERGY)}"
         ),
-        facility=amount_text(facility_mj(estimate.energy_mj, found.pue_ppm), ENERGY),
+        facility=_projected(facility_mj(estimate.energy_mj, found.pue_ppm), "facility_energy_mj"),
         pue=pue_text(found.pue_ppm),
         pue_source=found.pue_source,
         emission=emission,
         factor=factor,
         equation=estimate.equation,
         source=estimate.source,
-        embodied=amount_text(found.embodied.value_ug, EMISSION) if found.embodied else "",
+        embodied=_projected(found.embodied.value_ug, "embodied_ug") if found.embodied else None,
         scopes=_scopes(found.control),
     )
 
@@ -229,6 +233,7 @@ def activity_page(lab: Lab, row: Activity) -> ActivityPage:
             )
             for name, value in row.inputs.items()
         ],
+        external_id="" if row.external_id.startswith(GENERATED_PREFIXES) else row.external_id,
         pue=pue_text(row.pue_ppm),
         factor="" if row.ug_per_kwh is None else factor_value(row.ug_per_kwh),
         embodied="" if row.embodied_ug is None else amount_text(row.embodied_ug, EMISSION),
@@ -240,6 +245,12 @@ def activity_page(lab: Lab, row: Activity) -> ActivityPage:
         quantities=quantities,
         is_counted=is_counted,
     )
+
+
+def _projected(value: int, metric: str) -> Projected:
+    """Return an amount that is not recorded yet, with its exact integer."""
+    unit = unit_for(metric, [value])
+    return Projected(format_value(value, unit), unit.name, exact(value, metric), "", False)
 
 
 def _scopes(control: str) -> list[Scope]:

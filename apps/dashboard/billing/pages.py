@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 
 from apps.accounts.models import Lab
+from apps.activity.formulas.cloud_storage import MEDIA
 from apps.activity.models import Activity
 from apps.billing.choices import Category, Charge, FileState, Provider
 from apps.billing.models import BilledMonth, BillingFile, BillingItem
@@ -37,6 +39,7 @@ UNITS = {
     Category.TRANSFER: "GB",
     Category.NONE: "",
 }
+_MEDIA = dict(MEDIA)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class MonthRow:
     """A month with its sums, and the version that it replaces or None."""
 
     month: BilledMonth
+    name: str
     sums: MonthSums
     hours: str
     energy: str
@@ -60,19 +64,6 @@ class BillingPage:
 
 
 @dataclass(frozen=True)
-class FilePage:
-    """An export in its state. ``charges``: name and cost of each kind of charge, by currency."""
-
-    file: BillingFile
-    is_busy: bool
-    percent: int | None
-    months: list[MonthRow]
-    charges: list[tuple[str, str]]
-    problems: list[UseRow]
-    has_new_uses: bool
-
-
-@dataclass(frozen=True)
 class UseLine:
     """A row of use with its amounts as displayed."""
 
@@ -82,6 +73,19 @@ class UseLine:
     amount: str
     covered: str
     cost: str
+
+
+@dataclass(frozen=True)
+class FilePage:
+    """An export in its state. ``charges``: name and cost of each kind of charge, by currency."""
+
+    file: BillingFile
+    is_busy: bool
+    percent: int | None
+    months: list[MonthRow]
+    charges: list[tuple[str, str]]
+    problems: list[UseLine]
+    has_new_uses: bool
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ def _month_rows(months: list[BilledMonth]) -> list[MonthRow]:
 def _month_row(month: BilledMonth, sums: MonthSums, before: "MonthRow | None" = None) -> MonthRow:
     return MonthRow(
         month=month,
+        name=f"{date.fromisoformat(f'{month.month}-01'):%B %Y}",
         sums=sums,
         hours=_amount(sums.hours_millionths, "h"),
         energy=amount_text(month.energy_mj, ENERGY),
@@ -149,7 +154,12 @@ def file_page(file: BillingFile) -> FilePage:
         percent=100 * done // file.bytes if done and file.bytes else None,
         months=rows,
         charges=_charges(rows),
-        problems=[use for month in months for use in use_rows(month) if use.problem][:SHOWN_USES],
+        problems=[
+            _use_line(use, month.currency)
+            for month in months
+            for use in use_rows(month)
+            if use.problem
+        ][:SHOWN_USES],
         has_new_uses=any(month.number_of_uses for month in months),
     )
 
@@ -192,11 +202,19 @@ def _use_line(use: UseRow, currency: str) -> UseLine:
     return UseLine(
         use=use,
         category=category.label,
-        what=use.gpu or use.instance_type or use.medium or category.label,
+        what=_what(use),
         amount=_amount(use.amount_millionths, unit) if use.amount_millionths else "",
         covered=_amount(use.covered_millionths, unit) if use.covered_millionths else "",
         cost=_cost(use.cost_ucurrency, currency),
     )
+
+
+def _what(use: UseRow) -> str:
+    if use.category == Category.STORAGE and use.medium:
+        return f"Storage: {_MEDIA.get(use.medium, use.medium).lower()}"
+    if use.category == Category.COMPUTE:
+        return use.gpu or use.instance_type or "Memory and reservations"
+    return "Data transfer"
 
 
 def csv_rows(month: BilledMonth) -> Iterator[tuple[object, ...]]:

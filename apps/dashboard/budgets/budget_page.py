@@ -1,4 +1,4 @@
-"""Contents of the page of one budget: burn-down, days and earlier periods."""
+"""Contents of the page of one budget: burn-down, days, stored forecasts and earlier periods."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from apps.dashboard.budgets.budgets_page import (
     period_label,
 )
 from apps.dashboard.budgets.burn_down import burn_down
+from apps.dashboard.budgets.stored_forecasts import StoredForecasts, stored_forecasts
 from apps.dashboard.charts import Chart
 from apps.dashboard.figures import Projected, Quantity, estimated, quantity
 from apps.dashboard.formatting import percent, stored_unit, unit_for
@@ -62,20 +63,23 @@ class BudgetPage:
     chart: Chart | None
     days: Sequence[DayRow]
     past: Sequence[PastRow]
+    forecasts: StoredForecasts
 
 
 def budget_page(budget: Budget, now: int) -> BudgetPage:
     """Return the page of a budget."""
     past = [_past_row(budget, each) for each in past_periods(budget, now)]
     name = budget_name(budget)
+    forecasts = stored_forecasts(budget, now)
     if budget.ended_us is not None:
         last_day = day_at(budget.ended_us, ZoneInfo(budget.lab.time_zone))
-        return BudgetPage(budget, name, budget.amount_on(last_day), None, None, [], past)
+        amount = budget.amount_on(last_day)
+        return BudgetPage(budget, name, amount, None, None, [], past, forecasts)
     [progress] = progress_of(budget.lab, [budget], now)
     row = budget_row(progress)
     chart = burn_down(progress, row.unit, now) if row.share else None
     days = [_day_row(each, row) for each in days_of(progress, now)]
-    return BudgetPage(budget, name, progress.amount, row, chart, days, past)
+    return BudgetPage(budget, name, progress.amount, row, chart, days, past, forecasts)
 
 
 @dataclass(frozen=True)

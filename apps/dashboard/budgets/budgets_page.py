@@ -6,7 +6,7 @@ from datetime import date
 
 from django.urls import reverse
 
-from apps.accounts.models import Lab
+from apps.accounts.models import Lab, Project
 from apps.budgets import formulas
 from apps.budgets.choices import BudgetState
 from apps.budgets.models import Budget
@@ -171,6 +171,12 @@ def budgets_page(lab: Lab, now: int) -> BudgetsPage:
             if each.ended_us is not None
         ],
     )
+
+
+def status_rows(lab: Lab, project: Project | None, now: int) -> list[BudgetRow]:
+    """Return the budgets in use of a project, None: of the whole lab. One query without any."""
+    budgets = list(active_budgets(lab).filter(project=project))
+    return [budget_row(each) for each in progress_of(lab, budgets, now)] if budgets else []
 
 
 def budget_row(progress: Progress) -> BudgetRow:

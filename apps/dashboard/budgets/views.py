@@ -17,6 +17,7 @@ from apps.dashboard.budgets.forms import (
     ChangeForm,
     entered_amount,
 )
+from apps.dashboard.budgets.stored_forecasts import FORECAST_HEADER, forecast_rows
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import MANAGERS, Visitor, or_not_found, page
 from apps.dashboard.forms import PageForms
@@ -80,3 +81,11 @@ def budget_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseB
     stored = _budget_of(visitor, pk)
     name = f"{visitor.lab.slug}-budget-{stored.pk}"
     return csv_response(name, DAY_HEADER, day_rows(stored, visitor.now))
+
+
+@page()
+def forecasts_csv(request: HttpRequest, visitor: Visitor, pk: int) -> HttpResponseBase:
+    """Download the stored forecasts with exact integers."""
+    stored = _budget_of(visitor, pk)
+    name = f"{visitor.lab.slug}-budget-{stored.pk}-forecasts"
+    return csv_response(name, FORECAST_HEADER, forecast_rows(stored, visitor.now))

@@ -11,17 +11,20 @@ from apps.carbon.figures.cost import PricePart, cost_from, price_parts
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.core.clock import utc
-from apps.core.units import US_PER_HOUR
+from apps.core.units import MJ_PER_KWH, US_PER_HOUR
 from apps.dashboard.figures import Quantity, amount_quantity
 from apps.dashboard.formatting import figure_text, grouped, percent, pue
 from apps.dashboard.nodes.site_pages import price_text
+from apps.fleet.choices import PriceKind
 from apps.fleet.models import Site, SitePrice
+from apps.fleet.tariffs import range_text
 
 
 @dataclass(frozen=True)
 class PriceRow:
     """A part of a cost: a price of a site, a PUE, and exact integers as text. ``price`` None: no
-    price is known. ``is_added``: the price is in the currency of the figure.
+    price is known. ``is_added``: the price is in the currency of the figure. ``mean``: of a price
+    that changes by hour, per kWh of facility energy, '' for others.
     """
 
     price: SitePrice | None
@@ -32,10 +35,15 @@ class PriceRow:
     cost: str
     is_added: bool
     from_us: int = 0
+    mean: str = ""
 
     @property
     def site_href(self) -> str:
-        return reverse("site", args=[self.price.site_id]) if self.price else ""
+        return reverse("site-prices", args=[self.price.site_id]) if self.price else ""
+
+    @property
+    def is_by_file(self) -> bool:
+        return self.price is not None and self.price.kind == PriceKind.HOURLY
 
 
 @dataclass(frozen=True)
@@ -105,4 +113,14 @@ def _row(part: PricePart, currency: str) -> PriceRow:
         cost=cost if is_added or price is None else f"{cost} {price.currency}",
         is_added=is_added,
         from_us=price.from_hour * US_PER_HOUR if price else 0,
+        mean=_mean(price, figure) if price else "",
     )
+
+
+def _mean(price: SitePrice, figure: Figure) -> str:
+    """Return the mean price paid, weighted by energy, if the price changes by hour."""
+    mj = figure.facility_energy_mj
+    if price.kind == PriceKind.FLAT or mj <= 0:
+        return ""
+    ucurrency = (2 * figure.cost_ucurrency * MJ_PER_KWH + mj) // (2 * mj)
+    return f"{range_text(ucurrency, ucurrency)} {price.currency}"

@@ -91,6 +91,7 @@ TOPICS = {
     "device": "collector#meters",
     "sites": "sites",
     "site": "sites",
+    "site-prices": "sites#electricity-prices",
     "catalog": "catalog",
     "catalog-model": "catalog#fields-of-a-figure",
     "catalog-model-new": "catalog#add-models-and-figures",

@@ -3,18 +3,22 @@ PUE and price.
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 
 from apps.accounts.models import Lab, User
 from apps.carbon.factors import latest_annual
+from apps.carbon.models import HourPrice
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.dashboard.formatting import factor_value, pue
 from apps.dashboard.nodes.change_preview import Effect
 from apps.dashboard.setup.services import zone_label
+from apps.fleet.choices import PriceKind
 from apps.fleet.dated_facts import dated_intervals, value_at
 from apps.fleet.models import ACTIVE, DatedFact, Node, Site, SitePrice
-from apps.fleet.selectors import placements_at, site_facts_of, sites_of, stays_at
+from apps.fleet.selectors import active_prices, placements_at, site_facts_of, sites_of, stays_at
+from apps.fleet.tariffs import range_text
 from apps.fleet.zones import zones as all_zones
+
+_CHANGES = {PriceKind.FLAT: "", PriceKind.TARIFF: " by time of use", PriceKind.HOURLY: " by hour"}
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,8 @@ class SitePage:
 
 
 def price_text(price: SitePrice) -> str:
-    """Return a price as recorded: '0.31 EUR per kWh'."""
-    return (
-        f"{(Decimal(price.ucurrency_per_kwh) / 1_000_000).normalize():f} {price.currency} per kWh"
-    )
+    """Return a price as recorded: '0.31 EUR per kWh', '0.22 to 0.34 EUR per kWh by time of use'."""
+    return f"{price.amount_text} {price.currency} per kWh{_CHANGES[PriceKind(price.kind)]}"
 
 
 def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
@@ -89,8 +91,12 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
     for placement in placements.values():
         nodes[placement.site_id] = nodes.get(placement.site_id, 0) + 1
     prices: dict[int, list[tuple[int, SitePrice]]] = {}
-    for price in SitePrice.objects.filter(ACTIVE, site__lab=lab):
+    for price in active_prices(lab).exclude(kind=PriceKind.HOURLY):
         prices.setdefault(price.site_id, []).append((price.from_hour, price))
+    by_hour = {
+        row.site_id: f"{range_text(*[row.ucurrency_per_kwh] * 2)} {row.price.currency} per kWh"
+        for row in HourPrice.objects.filter(site__lab=lab, hour=hour).select_related("price")
+    }
     rows = []
     for site in sites_of(lab):
         pue_ppm = value_at(places.pues[site.pk], hour)
@@ -100,7 +106,7 @@ def sites_page(*, lab: Lab, now: int) -> list[SiteRow]:
                 site,
                 value_at(places.zones.get(site.pk, ()), hour) or "",
                 pue(pue_ppm) if pue_ppm is not None else "",
-                price_text(current_price) if current_price else "",
+                by_hour.get(site.pk) or (price_text(current_price) if current_price else ""),
                 nodes.get(site.pk, 0),
             )
         )
@@ -131,11 +137,17 @@ def _history(
                 values[fact.pk],
                 None if first or fact.from_hour == 0 else fact.from_hour * US_PER_HOUR,
                 None if to_hour is None else to_hour * US_PER_HOUR,
-                getattr(fact, "note", ""),
+                _note(fact),
                 i == len(intervals) - 1 and not first,
             )
         )
     return rows[::-1]
+
+
+def _note(fact: DatedFact) -> str:
+    if isinstance(fact, SitePrice) and fact.kind == PriceKind.TARIFF:
+        return f"{fact.content['text'].replace(chr(10), '; ')} ({fact.content['time_zone']})"
+    return str(getattr(fact, "note", ""))
 
 
 def site_page(
@@ -146,7 +158,6 @@ def site_page(
     names = {code: zone.name for code, zone in all_zones().items()}
     zone_facts = list(site.zones.filter(ACTIVE).select_related("recorded_by"))
     pues = list(site.pues.filter(ACTIVE).select_related("recorded_by"))
-    prices = list(site.prices.filter(ACTIVE).select_related("recorded_by"))
     zone = value_at([(fact.from_hour, fact.zone) for fact in zone_facts], hour) or ""
     latest = latest_annual(lab, zone) if zone else None
     stays = [
@@ -173,9 +184,7 @@ def site_page(
         pues=_history(
             [*pues], {fact.pk: pue(fact.pue_ppm) for fact in pues}, applies_from_start=True
         ),
-        prices=_history(
-            [*prices], {fact.pk: price_text(fact) for fact in prices}, applies_from_start=False
-        ),
+        prices=price_rows(site),
         current_nodes=[
             row
             for stay, row in stays
@@ -188,6 +197,15 @@ def site_page(
         offered_zones=[zone_label(code, name) for code, name in zones],
         used=bool(stays),
         effect=effect,
+    )
+
+
+def price_rows(site: Site) -> list[FactRow]:
+    """Return the history of flat prices and tariffs, newest first. One query."""
+    rows = site.prices.filter(ACTIVE).exclude(kind=PriceKind.HOURLY)
+    prices = list(rows.select_related("recorded_by"))
+    return _history(
+        [*prices], {fact.pk: price_text(fact) for fact in prices}, applies_from_start=False
     )
 
 

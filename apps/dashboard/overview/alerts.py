@@ -20,11 +20,7 @@ from apps.dashboard.overview.energy_use import Charge
 from apps.fleet.choices import SiteKind
 from apps.fleet.device_health import device_problems
 from apps.fleet.fleet_token_selectors import refused_enrolments, waiting_enrolments
-from apps.fleet.selectors import (
-    NodeStatus,
-    sites_without_zone,
-    unlisted_zones,
-)
+from apps.fleet.selectors import NodeStatus, zone_problems
 from apps.ingest.selectors import quarantined, withdrawn_moves
 from apps.pollers.selectors import troubled_sources
 from apps.runs.selectors import nodes_with_refused_messages
@@ -61,6 +57,35 @@ def emission_change(before_ug: int, after_ug: int) -> str:
     if before == after:
         return f"{after} {unit.name}, changed by less than it shows"
     return f"{before} → {after} {unit.name}"
+
+
+def _zone_alerts(lab: Lab) -> list[Alert]:
+    """Return alerts of sites without a zone, and of zones that are no grid zones. One query."""
+    problems = zone_problems(lab)
+    alerts = [
+        Alert(
+            f"No grid zone for {found.site.name}",
+            "Energy of the site is counted. Its emissions are unknown until you choose a zone.",
+            reverse("site", args=[found.site.pk]),
+            "Choose zone",
+            "zone",
+        )
+        for found in [each for each in problems if not each.zone][:_MAX_LISTED]
+    ]
+    alerts += [
+        Alert(
+            f"{found.zone} of {found.site.name} is no grid zone",
+            f"It is a cloud region: its energy counts for {found.grid_zone}. Confirm the zone."
+            if found.grid_zone
+            else "Its energy is counted. Its emissions are unknown until you choose a zone.",
+            reverse("site", args=[found.site.pk]),
+            "Choose zone",
+            "unlisted-zone",
+        )
+        for found in [each for each in problems if each.zone][:_MAX_LISTED]
+        if found.site.kind != SiteKind.DECLARED or not found.grid_zone
+    ]
+    return alerts
 
 
 def _factor_alerts(lab: Lab, now: int) -> list[Alert]:
@@ -292,29 +317,7 @@ def alerts_of(
 ) -> list[Alert]:
     """Return the alerts of a lab, most urgent first. Those of the server are for managers."""
     alerts = [*_database_alerts(), *_enrolment_alerts(lab, now)] if can_manage else []
-    alerts += [
-        Alert(
-            f"No grid zone for {site.name}",
-            "Energy of the site is counted. Its emissions are unknown until you choose a zone.",
-            reverse("site", args=[site.pk]),
-            "Choose zone",
-            "zone",
-        )
-        for site in sites_without_zone(lab).exclude(kind="declared").order_by("name")[:_MAX_LISTED]
-    ]
-    alerts += [
-        Alert(
-            f"{found.zone} of {found.site.name} is no grid zone",
-            f"It is a cloud region: its energy counts for {found.grid_zone}. Confirm the zone."
-            if found.grid_zone
-            else "Its energy is counted. Its emissions are unknown until you choose a zone.",
-            reverse("site", args=[found.site.pk]),
-            "Choose zone",
-            "unlisted-zone",
-        )
-        for found in unlisted_zones(lab)[:_MAX_LISTED]
-        if found.site.kind != SiteKind.DECLARED or not found.grid_zone
-    ]
+    alerts += _zone_alerts(lab)
     alerts += _factor_alerts(lab, now)
     alerts += _node_alerts(nodes, now)
     alerts += _device_alerts(nodes, now)

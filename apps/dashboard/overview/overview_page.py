@@ -9,6 +9,7 @@ from apps.carbon.coverage import DeviceTime, device_times, time_shares
 from apps.carbon.figures.energy import Figure
 from apps.carbon.figures.figure_query import FigureQuery
 from apps.carbon.figures.scopes import EMBODIED, SCOPE_NAMES, scope_of
+from apps.dashboard.budgets.budgets_page import BudgetRow, status_rows
 from apps.dashboard.charts import Chart
 from apps.dashboard.explain.pricing import Pricing, factor_text
 from apps.dashboard.figures import (
@@ -138,6 +139,7 @@ class OverviewPage:
     hardware_chart: Chart | None
     closed: ClosedFigures | None
     market: MarketTotals | None
+    budgets: list[BudgetRow]
 
     @property
     def start_problems(self) -> list[Alert]:
@@ -197,6 +199,7 @@ def overview_page(
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
         closed=closed_figures(lab, period, whole),
         market=market_totals_of(lab, period, now),
+        budgets=status_rows(lab, None, now),
     )
 
 

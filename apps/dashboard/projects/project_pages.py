@@ -1,5 +1,6 @@
 """Page objects: the list of projects, whose rows sum to the lab, and one project."""
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from apps.carbon.coverage import device_times
 from apps.carbon.figures.energy import Figure, figures_by
 from apps.carbon.figures.figure_query import ALLOCATION, FigureQuery
 from apps.carbon.figures.visibility import Visibility
+from apps.dashboard.budgets.budgets_page import BudgetRow, status_rows
 from apps.dashboard.charts import Chart
 from apps.dashboard.explain.citation import citation, known_share
 from apps.dashboard.explain.pricing import Pricing
@@ -165,6 +167,7 @@ class ProjectPage:
     kinds_total: Quantity | None
     citation: str
     closed: ClosedFigures | None
+    budgets: list[BudgetRow]
 
 
 def project_use(
@@ -192,7 +195,7 @@ def project_page(
     whole = use.whole
     charge = Charge("project", project.name, "s1", "", "", query, whole)
     units = column_units([whole])
-    parts = figures_by(lab, query, ["run", "consumer"])
+    parts, people = _parts(lab, query)
     runs, more = _lines(lab, query, parts, units, visibility)
     lab_whole = total(figures_by(lab, lab_query(lab, period), ["quality"]).values())
     no_unknown: list[float | None] = [None] * len(period.buckets())
@@ -225,7 +228,7 @@ def project_page(
         units=units,
         runs=runs,
         more=more,
-        people=_people(lab, query, units, visibility),
+        people=_people(query, people, units, visibility),
         hardware=hardware,
         kinds=by_kind(lab, query, now) if hardware else [],
         kinds_total=_in_column(hardware.headline.hardware) if hardware else None,
@@ -245,6 +248,24 @@ def project_page(
             ),
         ),
         closed=closed_figures(lab, period, whole, f"project:{project.slug}"),
+        budgets=status_rows(lab, project, now),
+    )
+
+
+def _parts(
+    lab: Lab, query: FigureQuery
+) -> tuple[dict[tuple[str | None, str], Figure], dict[str, Figure]]:
+    """Return the figures by run and consumer, and by OS user. One query."""
+    by_use: dict[tuple[str | None, str], list[Figure]] = defaultdict(list)
+    by_user: dict[str, list[Figure]] = defaultdict(list)
+    for (run, consumer, user), part in figures_by(
+        lab, query, ["run", "consumer", "os_user"]
+    ).items():
+        by_use[run, consumer].append(part)
+        by_user[user].append(part)
+    return (
+        {key: total(parts) for key, parts in by_use.items()},
+        {user: total(parts) for user, parts in by_user.items()},
     )
 
 
@@ -319,17 +340,16 @@ def _other_use(
     return RunUse(None, name, "", energy_and_emissions(query.replace(use=consumer), part, units))
 
 
-def _people(lab: Lab, query: FigureQuery, units: Units, visibility: Visibility) -> list[PersonUse]:
+def _people(
+    query: FigureQuery, figures: dict[str, Figure], units: Units, visibility: Visibility
+) -> list[PersonUse]:
     """Return the energy of each OS user of a project that the visitor may see, and one row for
     all others.
     """
-    figures = figures_by(lab, query, ["os_user"])
     visible = [
-        (user, part) for (user,), part in figures.items() if user and visibility.of_os_user(user)
+        (user, part) for user, part in figures.items() if user and visibility.of_os_user(user)
     ]
-    hidden = [
-        part for (user,), part in figures.items() if not user or not visibility.of_os_user(user)
-    ]
+    hidden = [part for user, part in figures.items() if not user or not visibility.of_os_user(user)]
     visible.sort(key=lambda item: -item[1].energy_mj)
     lines = [
         PersonUse(user, energy_and_emissions(query.replace(os_user=user), part, units))

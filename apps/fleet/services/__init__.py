@@ -26,6 +26,13 @@ from apps.fleet.services.nodes import (
     set_static_power,
     undo_move,
 )
+from apps.fleet.services.prices import (
+    check_time_zone,
+    record_hourly_prices,
+    set_price,
+    set_tariff,
+    withdraw_hourly_prices,
+)
 from apps.fleet.services.retirement import restore_node, retire_node
 from apps.fleet.services.sites import (
     correct_pue,
@@ -34,7 +41,6 @@ from apps.fleet.services.sites import (
     delete_site,
     rename_site,
     set_control,
-    set_price,
     set_pue,
     set_zone,
     withdraw_site_fact,
@@ -46,6 +52,7 @@ __all__ = [
     "allow_known_node",
     "approve_node",
     "check_currency",
+    "check_time_zone",
     "choose_currency",
     "correct_place",
     "correct_pue",
@@ -61,6 +68,7 @@ __all__ = [
     "enrol_with_fleet_token",
     "issue_enrolment_code",
     "move_node",
+    "record_hourly_prices",
     "record_start_problem",
     "register_node",
     "rename_node",
@@ -73,7 +81,9 @@ __all__ = [
     "set_price",
     "set_pue",
     "set_static_power",
+    "set_tariff",
     "set_zone",
     "undo_move",
+    "withdraw_hourly_prices",
     "withdraw_site_fact",
 ]

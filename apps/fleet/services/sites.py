@@ -3,16 +3,16 @@
 from typing import Any
 
 from django.db import transaction
-from django.db.models import ProtectedError
+from django.db.models import ProtectedError, QuerySet
 
 from apps.accounts import audit
 from apps.accounts.choices import Act
 from apps.accounts.models import Lab, OneTimeCode, User
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.units import PPM
-from apps.fleet.choices import DEFAULT_PUE_PPM, Control, SiteKind
+from apps.fleet.choices import DEFAULT_PUE_PPM, Control, PriceKind, SiteKind
 from apps.fleet.models import ACTIVE, Site, SitePrice, SitePue, SiteZone
-from apps.fleet.services.currency import check_currency, replace_unused_currency
+from apps.fleet.services.currency import replace_unused_currency
 from apps.fleet.services.dated_facts import (
     enqueue_site_updates,
     record_audit,
@@ -24,7 +24,7 @@ from apps.fleet.services.dated_facts import (
 from apps.fleet.zones import DECLARED, resolve_zone
 
 
-def _locked(site: Site) -> Site:
+def locked(site: Site) -> Site:
     """Return the site, locked after its lab, so that all writers use one order."""
     audit.hold(site.lab)
     return Site.objects.select_for_update().get(pk=site.pk)
@@ -108,7 +108,7 @@ def set_control(*, site: Site, control: str, by: User, now: int) -> None:
             field="control",
             hint=f"Use one of {', '.join(Control.values)}.",
         )
-    locked_site = _locked(site)
+    locked_site = locked(site)
     if locked_site.control == control:
         return
     changes = {"control": {"from": locked_site.control, "to": control}}
@@ -120,7 +120,7 @@ def set_control(*, site: Site, control: str, by: User, now: int) -> None:
 @transaction.atomic
 def delete_site(*, site: Site, by: User, now: int) -> None:
     """Delete a site without current or former nodes. Its enrolment codes are deleted too."""
-    _locked(site)
+    locked(site)
     if site.placements.filter(ACTIVE).exists():
         raise Conflict(
             (
@@ -148,7 +148,7 @@ def set_zone(*, site: Site, zone: str, from_us: int, by: User | None, now: int) 
     The first zone of a site is valid for its whole history, independent of ``from_us``.
     """
     zone, entered = resolve_zone(zone), zone
-    facts = _locked(site).zones.filter(ACTIVE)
+    facts = locked(site).zones.filter(ACTIVE)
     hour = (
         require_free_hour(facts, whole_hour(from_us), f"A grid zone of {site.name}")
         if facts.exists()
@@ -169,7 +169,7 @@ def correct_zone(*, site: Site, zone: str, by: User | None, now: int) -> None:
     recalculated.
     """
     zone, entered = resolve_zone(zone), zone
-    withdraw(_locked(site).zones.filter(ACTIVE), by, now)
+    withdraw(locked(site).zones.filter(ACTIVE), by, now)
     if zone:
         SiteZone.objects.create(site=site, from_hour=0, zone=zone, recorded_us=now, recorded_by=by)
     enqueue_site_updates(site.lab)
@@ -196,7 +196,7 @@ def set_pue(
     now: int | None = None,
 ) -> SitePue:
     """Record the PUE of a site from the UTC hour of ``from_us`` on."""
-    facts = _locked(site).pues.filter(ACTIVE)
+    facts = locked(site).pues.filter(ACTIVE)
     site_pue = SitePue.objects.create(
         site=site,
         from_hour=require_free_hour(facts, whole_hour(from_us), f"A PUE of {site.name}"),
@@ -215,7 +215,7 @@ def set_pue(
 def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, now: int) -> None:
     """Correct the PUE of a site for its whole history. Past hours are recalculated."""
     _possible_pue(pue_ppm)
-    withdraw(_locked(site).pues.filter(ACTIVE), by, now)
+    withdraw(locked(site).pues.filter(ACTIVE), by, now)
     SitePue.objects.create(
         site=site, from_hour=0, pue_ppm=pue_ppm, note=note, recorded_us=now, recorded_by=by
     )
@@ -231,42 +231,12 @@ def correct_pue(*, site: Site, pue_ppm: int, note: str = "", by: User | None, no
 
 
 @transaction.atomic
-def set_price(
-    *, site: Site, ucurrency_per_kwh: int, currency: str, from_us: int, by: User | None, now: int
-) -> SitePrice:
-    """Record the electricity price of a site from a UTC hour on, in millionths of ``currency``
-    per kWh.
-    """
-    check_currency(currency)
-    if ucurrency_per_kwh < 0:
-        raise InvalidInput(
-            "The price is below zero.", field="price", hint="Enter the price of one kWh, e.g. 0.31."
-        )
-    facts = _locked(site).prices.filter(ACTIVE)
-    Lab.objects.filter(pk=site.lab_id, currency="").update(currency=currency)
-    site_price = SitePrice.objects.create(
-        site=site,
-        from_hour=require_free_hour(facts, whole_hour(from_us), f"A price of {site.name}"),
-        ucurrency_per_kwh=ucurrency_per_kwh,
-        currency=currency,
-        recorded_us=now,
-        recorded_by=by,
-    )
-    details = {
-        "ucurrency_per_kwh": ucurrency_per_kwh,
-        "currency": currency,
-        "from_hour": site_price.from_hour,
-    }
-    enqueue_site_updates(site.lab)
-    record_audit(site.lab, by, Act.SITE_PRICE, site.name, details, now)
-    return site_price
-
-
-@transaction.atomic
 def withdraw_site_fact(*, fact: SiteZone | SitePue | SitePrice, by: User | None, now: int) -> None:
     """Withdraw the latest zone, PUE or price of a site. The previous one is valid again."""
-    site = _locked(fact.site)
-    facts = type(fact).objects.filter(ACTIVE, site=site).order_by("-from_hour")
+    site = locked(fact.site)
+    facts: QuerySet[Any] = type(fact).objects.filter(ACTIVE, site=site).order_by("-from_hour")
+    if isinstance(fact, SitePrice):
+        facts = facts.exclude(kind=PriceKind.HOURLY)
     require_latest(facts, fact, "entry")
     if facts.count() == 1 and not isinstance(fact, SitePrice):
         raise Conflict(
