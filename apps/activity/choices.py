@@ -19,6 +19,25 @@ class Act(TextChoices):
     RECORDED = "activity.recorded", "Activity recorded"
     WITHDRAWN = "activity.withdrawn", "Activity withdrawn"
     IMPORTED = "activity.imported", "Activities imported"
+    RECURRING_ADDED = "activity.recurring_added", "Recurring activity added"
+    RECURRING_ENDED = "activity.recurring_ended", "Recurring activity ended"
+
+
+class RepetitionKind(TextChoices):
+    """How often a recurring activity repeats."""
+
+    WEEK = "week", "Every week"
+    MONTH = "month", "Every month"
+    QUARTER = "quarter", "Every quarter"
+    YEAR = "year", "Every year"
+
+
+class RecurringState(TextChoices):
+    """State of a recurring activity. Problem: its next period cannot be recorded."""
+
+    ACTIVE = "active", "Active"
+    PROBLEM = "problem", "Problem"
+    ENDED = "ended", "Ended"
 
 
 class FileState(TextChoices):

@@ -301,14 +301,14 @@ def _zero_hint(each: Input) -> str:
     )
 
 
-def check_hours(kind: Kind, values: Values, duration_us: int) -> None:
+def check_hours(kind: Kind, values: Values, duration_us: int, period: str = "the period") -> None:
     """Raise InvalidInput if the hours of one unit are more than those of the period."""
     period_hours = Fraction(duration_us, US_PER_HOUR)
     for each in kind.inputs:
         hours = values.get(each.name)
         if each.of_period and isinstance(hours, Fraction) and hours > period_hours:
             raise InvalidInput(
-                f"{text(hours)} hours are more than the {text(period_hours)} hours of the period.",
+                f"{text(hours)} hours are more than the {text(period_hours)} hours of {period}.",
                 field=each.name,
                 hint="Enter the hours of one instance, disk or device. Their number is a field of "
                 "its own.",

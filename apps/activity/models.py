@@ -6,7 +6,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from apps.accounts.models import Lab, Project, User
-from apps.activity.choices import ActivityKind, FileState
+from apps.activity.choices import ActivityKind, FileState, RecurringState, RepetitionKind
+from apps.activity.periods import RecurringPeriod, number_at, period
 from apps.fleet.models import Device
 
 
@@ -84,6 +85,81 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RecurringActivity(models.Model):
+    """An activity that is recorded for each period that is over: week, month, quarter or year.
+
+    - ``uuid``: the key of the form that added it.
+    - ``inputs``, ``zone``, ``ug_per_kwh``: those of each period, as of an activity. ``pue_ppm``
+      null: the default of the kind.
+    - ``first_day``: of the first period. ``last_day`` null: until it is ended. Included.
+    - ``next_first_day``: of the period that is recorded next. Those before are recorded.
+    - ``problem``: why that period cannot be recorded, with what to do.
+    """
+
+    lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="recurring_activities")
+    uuid = models.UUIDField(default=uuid4)
+    kind = models.CharField(max_length=24, choices=ActivityKind)
+    name = models.CharField(max_length=200)
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    zone = models.CharField(max_length=40, blank=True, default="")
+    ug_per_kwh = models.BigIntegerField(null=True, blank=True)
+    pue_ppm = models.BigIntegerField(null=True, blank=True)
+    inputs = models.JSONField(default=dict)
+    period = models.CharField(max_length=8, choices=RepetitionKind)
+    first_day = models.DateField()
+    last_day = models.DateField(null=True, blank=True)
+    next_first_day = models.DateField()
+    problem = models.CharField(max_length=600, blank=True, default="")
+    created_us = models.BigIntegerField()
+    created_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    ended_us = models.BigIntegerField(null=True, blank=True)
+    ended_by = models.ForeignKey(
+        User, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        verbose_name_plural = "recurring activities"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["lab", "uuid"], name="recurring_activity_uuid_once_per_lab"
+            ),
+            models.CheckConstraint(
+                condition=Q(zone="", ug_per_kwh__isnull=False)
+                | (~Q(zone="") & Q(ug_per_kwh__isnull=True)),
+                name="recurring_activity_has_one_grid",
+            ),
+        ]
+        indexes = [models.Index(fields=["next_first_day"], name="recurring_activity_by_next_day")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def recorded_periods(self) -> int:
+        """Number of recorded periods."""
+        return number_at(self.period, self.first_day, self.next_first_day)
+
+    @property
+    def next_period(self) -> RecurringPeriod | None:
+        """The period that is recorded next; None after the last one."""
+        if self.ended_us is not None:
+            return None
+        following = period(self.period, self.first_day, self.recorded_periods)
+        if self.last_day is not None and following.last_day > self.last_day:
+            return None
+        return following
+
+    @property
+    def state(self) -> RecurringState:
+        if self.next_period is None:
+            return RecurringState.ENDED
+        return RecurringState.PROBLEM if self.problem else RecurringState.ACTIVE
 
 
 class ActivityFile(models.Model):

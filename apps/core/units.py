@@ -48,6 +48,13 @@ def facility_mj(energy_mj: int, pue_ppm: int) -> int:
     return (energy_mj * pue_ppm + PPM // 2) // PPM
 
 
+def it_part(amount: int, pue_ppm: int) -> int:
+    """Return the part of an amount of facility energy, such as its cost, that belongs to the IT
+    energy: amount ÷ PUE, rounded half up. The rest belongs to cooling and distribution.
+    """
+    return (2 * amount * PPM + pue_ppm) // (2 * pue_ppm)
+
+
 def kwh_to_mj(kwh: Fraction) -> int:
     """Return ``kwh`` in mJ, rounded half up."""
     return int((kwh * MJ_PER_KWH * 2 + 1) // 2)

@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("apps.dashboard.activities.urls")),
     path("", include("apps.dashboard.billing.urls")),
     path("", include("apps.dashboard.budgets.urls")),
+    path("", include("apps.dashboard.costs.urls")),
     path("", include("apps.dashboard.factors.urls")),
     path("", include("apps.dashboard.greener_hours.urls")),
     path("", include("apps.dashboard.market.urls")),

@@ -1,6 +1,6 @@
 """Two labs, visitors of each kind, and hostile names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,10 +14,12 @@ from apps.accounts.services.invitations import invite
 from apps.accounts.services.labs import issue_node_token, issue_user_token
 from apps.accounts.services.members import remove_member
 from apps.accounts.services.tokens import create_token
+from apps.activity.choices import RepetitionKind
 from apps.activity.services import record_activity
 from apps.activity.services.activity_files import assign_columns
 from apps.activity.services.activity_files import upload as upload_activities
 from apps.activity.services.file_layout import Answers, columns_of_file
+from apps.activity.services.recurring_activities import Repetition, add_recurring_activity
 from apps.artifacts.models import Artifact, CleanupItem, CleanupPlan, Copy, Notification
 from apps.artifacts.services.holds import place_hold
 from apps.assets.models import Asset
@@ -330,6 +332,14 @@ def _activity(small: SmallLab, name: str) -> None:
         external_id=name[:200],
     )
     record_activity(lab=small.lab, draft=used, by=small.owner, now=now_us())
+    add_recurring_activity(
+        lab=small.lab,
+        draft=replace(used, external_id=""),
+        repetition=Repetition(RepetitionKind.WEEK, date(2190, 1, 1)),
+        form_key="",
+        by=small.owner,
+        now=now_us(),
+    )
     cell = name[:200].replace('"', '""')
     text = f'kind,"{cell}",name,from\nfile_server,"{cell}","{cell}","{cell}"\n'
     file = upload_activities(

@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.accounts.models import Invitation, Token
-from apps.activity.models import Activity, ActivityFile
+from apps.activity.models import Activity, ActivityFile, RecurringActivity
 from apps.artifacts.models import CleanupPlan
 from apps.assets.models import Asset, Attachment, LifecycleEvent, RegisterImport
 from apps.attribution.models import AttributionRule, Claim
@@ -127,7 +127,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/activities/import/": ("uuid", ActivityFile), "/budgets/": ("pk", Budget),
     "/market/instruments/": ("pk", Instrument),
     "/factors/import/": ("uuid", OwnFactorFile), "/billing/": ("uuid", BillingFile),
-    "/billing/months/": ("pk", BilledMonth),
+    "/billing/months/": ("pk", BilledMonth), "/activities/recurring/": ("uuid", RecurringActivity),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

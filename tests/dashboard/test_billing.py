@@ -5,8 +5,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from apps.activity.models import Activity
+from apps.activity.services import record_activity
 from apps.billing.models import BilledMonth, BillingFile
+from apps.core.clock import now_us
 from apps.core.jobs import run_until_idle
+from tests.activity.support import draft
 from tests.billing.exports import aws_row, csv_bytes
 from tests.billing.pages import LIST, assigned, uploaded
 from tests.billing.support import recorded
@@ -120,3 +123,14 @@ def test_pages_need_few_queries(lab: SmallLab, member: Client) -> None:
     recorded(lab, csv_bytes(aws_row(day=day, hour=2) for day in range(1, 29)))
     assert queries(member, LIST) <= few
     assert of_month <= 16
+
+
+def test_activities_are_filtered_by_origin(lab: SmallLab, member: Client) -> None:
+    recorded(lab, csv_bytes([aws_row()]))
+    entered, _ = record_activity(lab=lab.lab, draft=draft(), by=lab.owner, now=now_us())
+    billed = Activity.objects.get(billed_use__isnull=False)
+    for origin, shown in (("", {entered, billed}), ("entered", {entered}), ("bill", {billed})):
+        page = text_of(member.get(f"/activities/?origin={origin}"))
+        for each in (entered, billed):
+            assert (f'data-activity="{each.uuid}"' in page) == (each in shown)
+    assert member.get("/activities/?origin=other").status_code == 400

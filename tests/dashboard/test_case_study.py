@@ -13,6 +13,7 @@ import pytest
 import time_machine
 from django.test import Client
 
+from apps.activity.models import Activity
 from apps.billing.models import BilledMonth
 from apps.core.jobs import run_until_idle
 from apps.core.units import MJ_PER_KWH
@@ -193,3 +194,7 @@ def test_training_and_serving_in_the_cloud_by_the_bill_of_its_provider(
     assert scopes["ghg_protocol", "2"][0] == WORKSTATION_MJ
     assert scopes["ghg_protocol", "3.1"][0] == cloud == month.energy_mj
     assert scopes["lesson", "2"][0] == WORKSTATION_MJ + cloud
+    stated = Activity.objects.exclude(embodied_ug=None).values_list("embodied_ug", flat=True)
+    assert len(stated) == 4  # a day of training, three of serving
+    page = text_of(owner.get(f"/scopes/?{MONTH}"))
+    assert f'data-cloud-hardware="{sum(stated)}"' in page

@@ -113,7 +113,8 @@ class LedgerDatabase:
             "SELECT kind, key, leased_by, leased_until_us, last_error FROM core_job "
             "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.hour_over', "
             "'accounts.clear_expired', 'assets.orphan_files', 'core.check_tables', "
-            "'core.clear_expired', 'core.statistics', 'ingest.seal') "
+            "'core.clear_expired', 'core.statistics', 'ingest.seal', 'activity.start_recurring', "
+            "'billing.review_months', 'budgets.start_forecasts', 'carbon.extend_hour_prices') "
             "ORDER BY id"
         )
 

@@ -61,6 +61,7 @@ _READINGS = {
             "carbon.CertificateRange.prefix", "carbon.CertificateRange.text",
             "carbon.InstrumentEvidence.content_type", "carbon.EmissionFactor.zone",
             "carbon.EmissionFactor.zone_name", "carbon.OwnFactorFile.sha256",
+            "activity.RecurringActivity.zone",
             "billing.BillingFile.sha256", "billing.BillingAccount.account",
             "billing.BilledMonth.account", "billing.BilledMonth.month",
             "billing.BilledMonth.currency", "billing.BillingItem.instance_type",

@@ -8,11 +8,12 @@ from apps.accounts import audit
 from apps.accounts.models import Lab, User
 from apps.activity.drafts import Draft
 from apps.activity.models import Activity
+from apps.activity.periods import PREFIX
 from apps.activity.services.activities import record_activity
 from apps.activity.spreadsheets.rows import DIGEST_PREFIX
 
 FORM_PREFIX = "form:"
-GENERATED_PREFIXES = (FORM_PREFIX, DIGEST_PREFIX)  # of external ids that nobody entered
+GENERATED_PREFIXES = (FORM_PREFIX, DIGEST_PREFIX, PREFIX)  # of external ids that nobody entered
 
 
 @transaction.atomic

@@ -94,8 +94,7 @@ def recharge(*, lab: Lab, asset_ids: Sequence[int], since: int = 0) -> int:
         asset_id: min((since, *(charge.from_hour for charge in rows)))
         for asset_id, rows in stored_charges.items()
     }
-    metered, measured = _metered(lab, ids, min(begins.values(), default=0))
-    uses = _stored(ids, metered, measured)
+    uses, metered = uses_of(lab, ids, min(begins.values(), default=0))
     stale_ids: list[int] = []
     new: list[EmbodiedCharge] = []
     turned: dict[int, tuple[set[Charge], set[Charge]]] = {}
@@ -168,6 +167,14 @@ def assets_metered_by(lab: Lab, device_ids: Iterable[int]) -> list[int]:
     by_device = meters.filter(device_id__in=requested_ids).values_list("asset_id", flat=True)
     by_node = meters.filter(node_id__in={*nodes, *homes}).values_list("asset_id", flat=True)
     return sorted({*by_device, *by_node})
+
+
+def uses_of(
+    lab: Lab, asset_ids: Sequence[int], since: int = 0
+) -> tuple[dict[int, list[Use]], dict[int, list[Metered]]]:
+    """Return the use of assets in days that end after ``since``, and when they have a meter."""
+    metered, measured = _metered(lab, asset_ids, since)
+    return _stored(asset_ids, metered, measured), metered
 
 
 def _spreads(lab: Lab) -> list[Spread]:

@@ -13,12 +13,17 @@ from apps.core.units import US_PER_HOUR
 from apps.dashboard.decorators import Visitor
 from apps.dashboard.forms import DayField, require_valid
 
+ENTERED, BILL = "entered", "bill"
+
 
 class FilterForm(forms.Form):
     """Filters of the list. It is sent with GET."""
 
     kind = forms.ChoiceField(required=False, choices=[("", "All"), *ActivityKind.choices])
     project = forms.ChoiceField(required=False)
+    origin = forms.ChoiceField(
+        required=False, choices=[("", "All"), (ENTERED, "Entered by the lab"), (BILL, "Cloud bill")]
+    )
     first_day = DayField(label="First day", required=False)
     last_day = DayField(label="Last day", required=False)
 
@@ -50,4 +55,5 @@ def parse_filters(params: Mapping[str, str], visitor: Visitor) -> tuple[FilterFo
         kind=data["kind"],
         from_us=start_us(first) if first else None,
         to_us=start_us(last + timedelta(days=1)) if last else None,
+        is_billed=data["origin"] == BILL if data["origin"] else None,
     )

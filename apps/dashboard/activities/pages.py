@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab
 from apps.activity.kinds import KINDS, Kind, control_of, kind_of, pue_text
-from apps.activity.models import Activity
-from apps.activity.selectors import Filters, activities_of
+from apps.activity.models import Activity, RecurringActivity
+from apps.activity.selectors import Filters, activities_of, recurring_of_period
 from apps.activity.services import Preview
 from apps.activity.services.activity_forms import GENERATED_PREFIXES
 from apps.carbon.factors import latest_annual
@@ -87,7 +87,7 @@ class PreviewPage:
 @dataclass(frozen=True)
 class ActivityPage:
     """One activity. ``quantities`` None: withdrawn. ``is_counted``: its energy is in the ledger.
-    ``external_id``: '' if nobody entered it.
+    ``external_id``: '' if nobody entered it. ``recurring``: that of which it is a period.
     """
 
     activity: Activity
@@ -103,13 +103,14 @@ class ActivityPage:
     scopes: list[Scope]
     quantities: dict[str, Quantity] | None
     is_counted: bool
+    recurring: RecurringActivity | None
 
 
 def activities_page(visitor: Visitor, params: Mapping[str, str]) -> ActivitiesPage:
     """Return a page of the list. Three queries."""
     lab = visitor.lab
     form, filters = parse_filters(params, visitor)
-    number = _page_number(params.get("page", "1"))
+    number = page_number(params.get("page", "1"))
     start = (number - 1) * PAGE_ROWS
     listed = list(activities_of(lab, filters)[start : start + PAGE_ROWS + 1])
     has_any = bool(listed) or Activity.objects.filter(lab=lab).exists()
@@ -202,7 +203,6 @@ def preview_page(lab: Lab, found: Preview) -> PreviewPage:
 def activity_page(lab: Lab, row: Activity) -> ActivityPage:
     """Return the page of an activity, with its figures from the ledger."""
     kind = kind_of(row.kind)
-    labels = {each.name: each for each in kind.inputs}
     quantities, is_counted = None, False
     if row.withdrawn_us is None:
         from_hour, to_hour = hours_of_us(row.start_us, row.end_us)
@@ -226,13 +226,7 @@ def activity_page(lab: Lab, row: Activity) -> ActivityPage:
         kind=kind,
         energy=amount_text(row.energy_mj, ENERGY),
         range_text=range_text(row),
-        inputs=[
-            (
-                labels[name].label if name in labels else name,
-                dict(labels[name].choices).get(value, value) if name in labels else value,
-            )
-            for name, value in row.inputs.items()
-        ],
+        inputs=input_texts(kind, row.inputs),
         external_id="" if row.external_id.startswith(GENERATED_PREFIXES) else row.external_id,
         pue=pue_text(row.pue_ppm),
         factor="" if row.ug_per_kwh is None else factor_value(row.ug_per_kwh),
@@ -244,7 +238,20 @@ def activity_page(lab: Lab, row: Activity) -> ActivityPage:
         scopes=_scopes(control_of(kind, row.inputs)),
         quantities=quantities,
         is_counted=is_counted,
+        recurring=recurring_of_period(lab, row.external_id),
     )
+
+
+def input_texts(kind: Kind, inputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return stored inputs as label and text."""
+    known = {each.name: each for each in kind.inputs}
+    return [
+        (
+            known[name].label if name in known else name,
+            dict(known[name].choices).get(value, value) if name in known else value,
+        )
+        for name, value in inputs.items()
+    ]
 
 
 def _projected(value: int, metric: str) -> Projected:
@@ -260,7 +267,8 @@ def _scopes(control: str) -> list[Scope]:
     ]
 
 
-def _page_number(text: str) -> int:
+def page_number(text: str) -> int:
+    """Return the number of a page of a list. Raises InvalidInput."""
     number = parse_record_number(text)
     if number is None or not 1 <= number <= 10**7:
         raise InvalidInput(

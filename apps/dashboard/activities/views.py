@@ -46,7 +46,7 @@ def add(request: HttpRequest, visitor: Visitor, kind: str) -> HttpResponseBase:
         preview = form.preview()
     elif form.is_bound and form.submit():
         messages.success(request, form.message)
-        return HttpResponseRedirect(reverse("activity", args=[form.activity.uuid]))
+        return HttpResponseRedirect(form.address)
     context = {"form": form, "kind": found, "preview": preview}
     return render(request, "dashboard/activities/add.html", context, status=form.status)
 

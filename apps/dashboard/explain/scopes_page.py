@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import Lab
+from apps.activity.embodied_shares import EmbodiedShare, embodied_share
 from apps.carbon.figures.combined import CombinedFigure, split_query
 from apps.carbon.figures.embodied import Coverage, Embodied, coverage, embodied, embodied_in
 from apps.carbon.figures.energy import Figure, figure
@@ -28,8 +29,9 @@ from apps.carbon.figures.scopes import (
     WASTE,
     beyond_the_lesson,
 )
+from apps.core.units import amount_text
 from apps.dashboard.figures import Quantity, carbon_quantity, entered_quantity, quantity
-from apps.dashboard.formatting import Unit, unit_for
+from apps.dashboard.formatting import EMISSION, Unit, unit_for
 from apps.dashboard.periods import Period, lab_query
 from apps.dashboard.statements.closed_figures import ClosedFigures, closed_figures
 from apps.fleet.models import Site
@@ -86,8 +88,19 @@ class ProfileTable:
 
 
 @dataclass(frozen=True)
+class CloudHardware:
+    """Embodied carbon of the GPUs of cloud instances, as activities state it."""
+
+    share: EmbodiedShare
+    value: str
+    range_text: str
+
+
+@dataclass(frozen=True)
 class ScopesPage:
-    """The scopes page. ``known_assets``: '3 of 4', '' for a lab without assets."""
+    """The scopes page. ``known_assets``: '3 of 4', '' for a lab without assets. ``cloud_hardware``:
+    beside the sums, None without activities with GPUs.
+    """
 
     period: Period
     ledger: str
@@ -95,6 +108,7 @@ class ScopesPage:
     tables: list[ProfileTable]
     both: bool
     known_assets: str
+    cloud_hardware: CloudHardware | None
     energy_unit: Unit
     unit: Unit
     sites: list[Site]
@@ -169,11 +183,20 @@ def scopes_page(
         tables=[_table(query.replace(profile=key), ledger, units, figure_of) for key in profiles],
         both=both,
         known_assets=f"{covered.known} of {covered.assets}" if covered and covered.assets else "",
+        cloud_hardware=_cloud_hardware(lab, query),
         energy_unit=units.energy,
         unit=units.emission,
         sites=list(Site.objects.filter(lab=lab).order_by("name", "pk")),
         closed=closed_figures(lab, period, whole.use),
     )
+
+
+def _cloud_hardware(lab: Lab, query: FigureQuery) -> CloudHardware | None:
+    share = embodied_share(lab, query.from_hour, query.to_hour)
+    if not share.activities and not share.unknown:
+        return None
+    low, high = (amount_text(each, EMISSION) for each in (share.low_ug, share.high_ug))
+    return CloudHardware(share, amount_text(share.value_ug, EMISSION), f"{low} to {high}")
 
 
 def _table(query: FigureQuery, ledger: str, units: _Units, figure_of: _FigureCache) -> ProfileTable:

@@ -133,6 +133,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             Section("Scopes", "scopes", "chart-pie"),
             Section("Market-based", "market", "scale"),
             Section("Statements", "statements", "document-check"),
+            Section("Costs", "costs", "calculator"),
             Section("Budgets", "budgets", "banknotes"),
             Section("Emission factors", "factors", "bolt"),
         ),

@@ -35,6 +35,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "change",
             "scopes",
             "market-based",
+            "costs",
             "budgets",
             "statements",
             "factors",

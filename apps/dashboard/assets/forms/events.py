@@ -490,7 +490,7 @@ class DescribeForm(ChangeForm, FactsFields):
 
     action = "describe"
     title = "Edit details"
-    description = "This changes no figure."
+    description = "The price changes the costs. Emissions do not change."
     model_name = TextField(label="Model of the catalogue", required=False, max_length=200)
     field_order = (
         "name", "kind", "model_name", "serial", "tag", "supplier", "order_number", "contact",
