@@ -20,7 +20,7 @@ setup: $(VENV)/.installed ## set up without a browser: make setup LAB="Cell Lab"
 	@test -n "$(LAB)" || { echo 'Name the lab: make setup LAB="Cell Lab" ZONE=DE SITE_KIND=workstation' >&2; exit 1; }
 	@$(BIN)/python -m labcarbon.launch --prepare
 	@$(BIN)/python manage.py setup_lab --lab "$(LAB)" --zone "$(ZONE)" --site-kind "$(or $(SITE_KIND),workstation)" \
-	  $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
+	  $(if $(BASIS),--basis "$(BASIS)") $(if $(TIME_ZONE),--time-zone "$(TIME_ZONE)") $(if $(SITE_USER),--user "$(SITE_USER)")
 
 test: packages ## run all checks and tests in a fresh environment
 	@$(MAKE) --no-print-directory --jobs=3 environments

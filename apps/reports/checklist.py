@@ -16,12 +16,14 @@ from apps.ingest.choices import Decision
 from apps.ingest.models import DirtyHour, QuarantinedWindow
 from apps.ingest.services.decisions import default_time
 from apps.reports.conservation import COVERAGE, ENERGY, WITHOUT_FACTOR
+from apps.reports.market_totals import INCLUDED, OTHER_PERIOD, state_of
 from apps.reports.rows import FACTOR, LAB, LINE, Row
 from apps.reports.selectors import first_data_hour
 
 OVER, DATA, SETTLED = "over", "data", "settled"
 COVERED, QUARANTINED, UNATTRIBUTED = "coverage", "quarantined", "unattributed"
 PROVISIONAL, PRICED = "provisional", "priced"
+MARKET_BASED = "market_based"
 LABELS = {
     OVER: "the period is over",
     DATA: "the lab has data",
@@ -31,6 +33,7 @@ LABELS = {
     UNATTRIBUTED: "unattributed energy",
     PROVISIONAL: "provisional factors",
     PRICED: "energy without a factor",
+    MARKET_BASED: "market-based totals",
 }
 # Jobs that compute all figures of a lab again. Others run all the time in a lab that measures.
 _LAB_JOBS = ("attribution.lab", "carbon.apply_factors", "assets.use_all", "assets.recompute")
@@ -67,12 +70,16 @@ class Check:
             return f"{self.value / 10_000:.4g} % of the device time has data"
         if self.kind in (OVER, SETTLED):
             return f"{self.value} {'hours' if self.kind == OVER else 'hours or jobs'} remain"
+        if self.kind == MARKET_BASED:
+            return "not computed yet, or outdated: the worker computes them after the daily sums"
         energy = plain_amount(self.energy_mj, UNITS)
         return f"{self.value} windows, {energy}" if self.kind == QUARANTINED else energy
 
 
 def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: int) -> list[Check]:
-    """Return the checks of a period. ``rows``: its current figures. Seven queries."""
+    """Return the checks of a period. ``rows``: its current figures. Seven queries. Only a calendar
+    year has market-based totals to check.
+    """
     listed = list(rows)
     windows, waiting_mj = _quarantined(lab, from_hour, to_hour)
     unsettled = count_unsettled(lab, from_hour, to_hour)
@@ -91,7 +98,15 @@ def checklist(lab: Lab, from_hour: int, to_hour: int, rows: Iterable[Row], now: 
         Check(UNATTRIBUTED, not unattributed_mj, unattributed_mj, unattributed_mj),
         Check(PROVISIONAL, not provisional_mj, provisional_mj, provisional_mj),
         Check(PRICED, not unpriced_mj, unpriced_mj, unpriced_mj),
+        *_market_checks(state_of(listed)),
     ]
+
+
+def _market_checks(state: str) -> list[Check]:
+    """Check that the market-based totals of a calendar year can be frozen with its figures."""
+    if state == OTHER_PERIOD:
+        return []
+    return [Check(MARKET_BASED, state == INCLUDED, None)]
 
 
 def first_data_text(first_day: date | None) -> str:

@@ -6,6 +6,7 @@
 - A figure is the sum of its parts by factor and PUE.
 - A part is its energy × PUE × factor, up to the rounding of its ledger entries.
 - Coverage is device time with data over expected device time.
+- Market-based totals keep sums of their own (:mod:`apps.reports.market_totals`).
 """
 
 from collections import defaultdict
@@ -14,6 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from apps.core.units import MJ_PER_KWH, PPM
+from apps.reports.imbalances import Imbalance
+from apps.reports.market_totals import market_imbalances
 from apps.reports.rows import FACTOR, LAB, LINE, NONE, Row
 
 ENERGY, FACILITY, EMISSION, ENTRIES = "energy_mj", "facility_energy_mj", "emission_ug", "entries"
@@ -24,14 +27,6 @@ HARDWARE_METRICS = ("embodied_ug", "embodied_inventory_ug")
 MEASURED, ESTIMATED, UNKNOWN = "measured_us", "estimated_us", "unknown_us"
 COVERAGE = "coverage_ppm"
 ASSET = "asset:"
-
-
-@dataclass(frozen=True)
-class Imbalance:
-    """A line that differs from the sum of others."""
-
-    row: Row
-    message: str
 
 
 def coverage_ppm(measured_us: int, estimated_us: int, unknown_us: int) -> int | None:
@@ -96,13 +91,15 @@ _RULES = (
 def imbalances(rows: Iterable[Row]) -> list[Imbalance]:
     """Return the lines that do not keep a sum, in the order of the rows."""
     listed = list(rows)
-    lines = [row for row in listed if row.kind == LINE]
+    all_lines = [row for row in listed if row.kind == LINE]
+    lines = [row for row in all_lines if not row.is_market]
     values = {row.key: row.number for row in lines if not row.factor}
     problems = chain(
-        _duplicates(lines),
+        _duplicates(all_lines),
         *(_unequal(rule, lines, values) for rule in _RULES),
         _unlinear_parts(lines, _factors(listed)),
         _wrong_coverage(values),
+        market_imbalances(listed),
     )
     order = {row.key: i for i, row in enumerate(listed)}
     return sorted(problems, key=lambda problem: order.get(problem.row.key, len(order)))

@@ -20,6 +20,7 @@ from apps.carbon.figures.scopes import (
 from apps.carbon.models import EmissionFactor
 from apps.reports import conservation
 from apps.reports.conservation import EMISSION, ENERGY, ENTRIES, FACILITY, WITHOUT_FACTOR
+from apps.reports.market_rows import market_rows
 from apps.reports.rows import FACTOR, LAB, NONE, Row, line, one_line
 
 LOCATION = "location"
@@ -41,19 +42,24 @@ def period_query(lab: Lab, from_hour: int, to_hour: int) -> FigureQuery:
 
 
 def current_rows(lab: Lab, from_hour: int, to_hour: int, now: int) -> list[Row]:
-    """Return the editions of factors and the lines of a period, as of now."""
+    """Return whether a period has market-based totals, the editions of factors and the lines, as of
+    now.
+    """
     query = period_query(lab, from_hour, to_hour)
     parts = figures_by(lab, query, ["charge", "factor", "pue"])
     factors = EmissionFactor.objects.in_bulk(
         sorted({factor for _, factor, _ in parts if factor is not None})
     )
     editions = {pk: edition_key(factor) for pk, factor in factors.items()}
+    has_market, *market = market_rows(lab, from_hour, to_hour, now)
     return [
+        has_market,
         *_factor_rows(sorted(factors.values(), key=edition_key)),
         *_use_rows(lab, parts, editions),
         *_scope_rows(lab, query),
         *_hardware_rows(lab, query, now),
         *_device_time_rows(lab, query, now),
+        *market,
     ]
 
 

@@ -17,6 +17,7 @@ FORMAT = "labcarbon-statement-1"
 STATEMENT, FACTOR, LINE, NAME = "statement", "factor", "line", "name"
 KINDS = (STATEMENT, FACTOR, LINE, NAME)
 LAB = "lab"  # subject of the totals
+MARKET = "market:"  # start of the subjects of market-based totals
 NONE = "none"  # of a part without factor, or without PUE
 _CHECK_LENGTH = 8
 
@@ -25,8 +26,8 @@ _CHECK_LENGTH = 8
 class Row:
     """One row. Empty text: the column does not apply.
 
-    - ``subject`` of a line: lab, ``project:<slug>``, ``asset:<number>``, or a charge that no
-      project bears, such as ``~idle``.
+    - ``subject`` of a line: lab, ``project:<slug>``, ``asset:<number>``, a charge that no
+      project bears, such as ``~idle``, or a market-based total, such as ``market:scope2-2015``.
     - ``scope``: a scope of ``profile``. Empty: all scopes.
     - ``factor`` and ``pue_ppm``: a part of the figure, priced with this edition and PUE. Empty: the
       whole figure.
@@ -47,6 +48,11 @@ class Row:
     def key(self) -> "Row":
         """Return the row without its value."""
         return replace(self, value="")
+
+    @property
+    def is_market(self) -> bool:
+        """Return whether the row is market-based."""
+        return self.subject.startswith(MARKET)
 
     @property
     def number(self) -> int:
@@ -87,18 +93,19 @@ class Lines:
         return self._values.get((subject, metric, profile, scope, "", ""))
 
     def subjects(self) -> list[str]:
-        """Return the subjects in the order of the rows, each once."""
-        return list(dict.fromkeys(subject for subject, *_ in self._values))
+        """Return the subjects in the order of the rows, each once, without market-based totals."""
+        subjects = dict.fromkeys(subject for subject, *_ in self._values)
+        return [subject for subject in subjects if not subject.startswith(MARKET)]
 
     def scopes(self, profile: str) -> list[str]:
         """Return the scopes of a profile that have a line, sorted."""
         return sorted({key[3] for key in self._values if key[2] == profile and key[3]})
 
     def part_sums(self, metric: str) -> dict[tuple[str, str], int]:
-        """Return {(factor, PUE): sum} of the parts of a figure by factor and PUE."""
+        """Return {(factor, PUE): sum} of the parts of a location-based figure by factor and PUE."""
         sums: dict[tuple[str, str], int] = {}
-        for (_, found, _, _, factor, pue_ppm), number in self._values.items():
-            if factor and found == metric:
+        for (subject, found, _, _, factor, pue_ppm), number in self._values.items():
+            if factor and found == metric and not subject.startswith(MARKET):
                 sums[factor, pue_ppm] = sums.get((factor, pue_ppm), 0) + number
         return sums
 

@@ -135,8 +135,10 @@ def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Difference]
 
 
 def figure_query_of(row: Row, statement: Statement) -> FigureQuery | None:
-    """Return the query of a line as of now, None if it has none: parts, device time, counts."""
-    if row.metric not in (*USE_METRICS, *HARDWARE_METRICS) or row.factor:
+    """Return the query of a line as of now, None if it has none: parts, device time, counts,
+    market-based totals.
+    """
+    if row.metric not in (*USE_METRICS, *HARDWARE_METRICS) or row.factor or row.is_market:
         return None
     query = FigureQuery(
         metric=row.metric,

@@ -102,7 +102,7 @@ def restate_period(*, statement: Statement, reason: str, by: User | None, now: i
         lab = audit.hold(statement.lab)
         latest = latest_statement(lab, statement.from_hour, statement.to_hour)
         assert latest is not None
-        if figure_rows(frozen_rows(latest)) == rows:
+        if figure_rows(frozen_rows(latest)) == figure_rows(rows):
             return ClosedPeriod(latest, False)
         restated = Statement(
             lab=lab,

@@ -19,6 +19,7 @@ from apps.reports.export_files import (
     is_integer,
     parse_export,
 )
+from apps.reports.market_totals import RATE, UPSTREAM_RATE
 from apps.reports.rows import FACTOR, KINDS, LINE, NONE, Row, changed_columns, row_digest
 
 
@@ -145,9 +146,13 @@ def _wrong_values(export: Export) -> list[Problem]:
 def _invalid_field(row: Row) -> str:
     if row.kind not in KINDS:
         return "kind"
-    is_number = row.kind == LINE or (row.kind == FACTOR and row.metric == "ug_per_kwh")
+    is_number = row.kind == LINE or (row.kind == FACTOR and row.metric in (RATE, UPSTREAM_RATE))
     if is_number and not is_integer(row.value):
         return "value"
-    if row.kind == LINE and row.factor and row.pue_ppm != NONE and not is_integer(row.pue_ppm):
+    if row.kind != LINE or not row.factor:
+        return ""
+    if row.is_market:
+        return "pue_ppm" if row.pue_ppm else ""
+    if row.pue_ppm != NONE and not is_integer(row.pue_ppm):
         return "pue_ppm"
     return ""

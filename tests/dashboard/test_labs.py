@@ -245,6 +245,12 @@ def test_the_command_makes_an_account_and_a_link_that_signs_it_in(lab: SmallLab)
     assert _lab_at_hand(client) == "New Lab"
 
 
+def test_the_command_stores_the_basis(lab: SmallLab) -> None:
+    text = _command(user=lab.owner.username, basis="direct", zone="IN")
+    assert Lab.objects.get(slug="new-lab").basis == "direct"
+    assert "IN has no direct factor" in text
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

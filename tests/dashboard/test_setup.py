@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from apps.accounts.choices import CodePurpose, Role
-from apps.accounts.models import Lab, Membership, OneTimeCode, User
+from apps.accounts.choices import Act, CodePurpose, Role
+from apps.accounts.models import AuditEntry, Lab, Membership, OneTimeCode, User
 from apps.accounts.services.labs import issue_code
 from apps.carbon.services import load_factors
 from apps.core.clock import now_us
@@ -19,7 +19,7 @@ from tests.dashboard.support import HOUR, assert_only, text_of
 
 GOOD = {
     "lab": "Cell Atlas Lab", "username": "ada", "password": "", "zone": "Germany (DE)",
-    "site_kind": "workstation", "time_zone": "Europe/Berlin",
+    "basis": "lifecycle", "site_kind": "workstation", "time_zone": "Europe/Berlin",
 }  # fmt: skip
 
 
@@ -54,6 +54,28 @@ def test_works(code: str) -> None:
     overview = text_of(client.get("/"))
     assert "Cell Atlas Lab" in overview
     assert "/nodes/enrol/" in overview
+
+
+def test_lifecycle_is_preselected(code: str) -> None:
+    page = text_of(Client().get(f"/setup/?code={code}"))
+    inputs = re.findall(r'<input type="radio" name="basis"[^>]*>', page)
+    assert [re.findall(r'value="(\w+)"', each)[0] for each in inputs] == ["lifecycle", "direct"]
+    assert ["checked" in each for each in inputs] == [True, False]
+
+
+@pytest.mark.parametrize("basis", ["lifecycle", "direct"])
+def test_the_basis_is_the_one_of_the_lab_and_in_its_audit_log(code: str, basis: str) -> None:
+    Client().post("/setup/", {**GOOD, "code": code, "basis": basis})
+    lab = Lab.objects.get()
+    assert lab.basis == basis
+    created = AuditEntry.objects.get(lab=lab, action=Act.LAB_CREATED)
+    assert created.details["basis"] == basis
+
+
+def test_another_error_keeps_the_basis(code: str) -> None:
+    page = text_of(Client().post("/setup/", {**GOOD, "code": code, "basis": "direct", "lab": ""}))
+    [direct] = re.findall(r'<input type="radio" name="basis" value="direct"[^>]*>', page)
+    assert "checked" in direct
 
 
 def test_another_error_asks_for_the_password_again(code: str) -> None:
@@ -94,6 +116,8 @@ def test_not_now_leaves_carbon_unknown(code: str) -> None:
         ({"username": "a b"}, "valid username"),
         ({"password": "123"}, "too short"),
         ({"zone": "Germny"}, "Did you mean Germany (DE)"),
+        ({"basis": ""}, "Choose a basis"),
+        ({"basis": "market"}, "is not a basis"),
         ({"site_kind": "moon"}, "type of site"),
         ({"site_kind": "declared"}, "type of site"),
         ({"time_zone": "Berlin"}, "Did you mean Europe/Berlin"),
@@ -183,6 +207,17 @@ def test_the_command_without_a_zone_says_what_is_missing(db: None) -> None:
     told = _command(zone="")
     assert "energy will be shown without carbon" in told
     assert f"/sites/{Site.objects.get().pk}/" in told
+
+
+def test_the_command_names_a_zone_without_a_factor_on_the_basis(db: None) -> None:
+    text = _command(zone="IN", basis="direct")
+    assert Lab.objects.get().basis == "direct"
+    assert "IN has no direct factor" in text
+    assert "/settings/basis/" in text
+
+
+def test_the_command_is_silent_about_a_zone_with_a_factor(db: None) -> None:
+    assert "factor" not in _command(zone="DE", basis="direct")
 
 
 @pytest.mark.parametrize(

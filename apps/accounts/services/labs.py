@@ -18,6 +18,7 @@ from apps.accounts.choices import (
     SCOPES_OF_NODE,
     SCOPES_OF_ROLE,
     Act,
+    Basis,
     CodePurpose,
     PersonView,
     Profile,
@@ -85,11 +86,15 @@ def _free_slug(name: str) -> str:
 
 
 @transaction.atomic
-def create_lab(*, name: str, time_zone: str, owner: User, now: int) -> Lab:
+def create_lab(
+    *, name: str, time_zone: str, owner: User, now: int, basis: Basis = Basis.LIFECYCLE
+) -> Lab:
     """Create a lab with its owner as admin and the project ``demo``."""
-    lab = Lab.objects.create(slug=_free_slug(name), name=name, time_zone=time_zone, created_us=now)
+    lab = Lab.objects.create(
+        slug=_free_slug(name), name=name, time_zone=time_zone, basis=basis, created_us=now
+    )
     Membership.objects.create(lab=lab, user=owner, role=Role.ADMIN, joined_us=now)
-    details = {"admin": owner.get_username(), "time_zone": time_zone}
+    details = {"admin": owner.get_username(), "time_zone": time_zone, "basis": basis.value}
     audit.record(lab=lab, by=owner, action=Act.LAB_CREATED, subject=name, details=details, now=now)
     create_project(lab=lab, slug="demo", name="Demo", now=now, by=owner)
     return lab

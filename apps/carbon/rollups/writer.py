@@ -18,6 +18,7 @@ from apps.accounts.models import Lab
 from apps.assets.models import EmbodiedCharge
 from apps.carbon.choices import RollupKind
 from apps.carbon.figures.sql import PRICED
+from apps.carbon.market.services import MATCH
 from apps.carbon.models import RolledDay, StaleSpan
 from apps.carbon.rollups.reader import (
     CHARGE_KEYS,
@@ -152,8 +153,9 @@ def _overlapping(spans: Days) -> Q:
 
 def _forget(lab: Lab, what: RollupKind, which: Q) -> None:
     days = list(RolledDay.objects.filter(which, lab=lab, what=what).values_list("pk", flat=True))
-    if what == RollupKind.USE:
+    if what == RollupKind.USE and days:
         _add_to_run_totals(lab, days, sign=-1)
+        enqueue(kind=MATCH, key=str(lab.pk))
     RolledDay.objects.filter(pk__in=days).delete()
 
 
@@ -274,6 +276,7 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
             f"FROM carbon_rolledday b WHERE b.id IN ({ids})"
         )
     _add_to_run_totals(lab, list(rolled_days.values_list("pk", flat=True)), sign=1)
+    enqueue(kind=MATCH, key=str(lab.pk))
 
 
 def _add_to_run_totals(lab: Lab, day_ids: Sequence[int], *, sign: int) -> None:

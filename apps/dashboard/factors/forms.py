@@ -1,4 +1,6 @@
-"""The form that changes the lab's basis."""
+"""The form that changes the lab's basis, and its field."""
+
+from typing import Any
 
 from django import forms
 
@@ -8,22 +10,33 @@ from apps.dashboard.decorators import ADMINS
 from apps.dashboard.forms import PageForm
 
 
+class BasisField(forms.ChoiceField):
+    """A basis of emission factors."""
+
+    def __init__(self, **options: Any) -> None:
+        defaults = {
+            "label": "Basis",
+            "choices": [
+                (
+                    Basis.LIFECYCLE.value,
+                    "Lifecycle: with construction of plants and upstream fuels",
+                ),
+                (Basis.DIRECT.value, "Direct: generation only, as official Scope 2 factors"),
+            ],
+            "widget": forms.RadioSelect,
+            "error_messages": {
+                "required": "Choose a basis.",
+                "invalid_choice": "“%(value)s” is not a basis. Choose from the list.",
+            },
+        }
+        super().__init__(**{**defaults, **options})
+
+
 class BasisForm(PageForm):
     """The basis of the lab's emission factors."""
 
     roles = ADMINS
-    basis = forms.ChoiceField(
-        label="Basis",
-        choices=[
-            (Basis.LIFECYCLE.value, "Lifecycle: with construction of plants and upstream fuels"),
-            (Basis.DIRECT.value, "Direct: generation only, as official Scope 2 factors"),
-        ],
-        widget=forms.RadioSelect,
-        error_messages={
-            "required": "Choose a basis.",
-            "invalid_choice": "“%(value)s” is not a basis. Choose from the list.",
-        },
-    )
+    basis = BasisField()
 
     def save(self) -> str:
         visitor = self.visitor

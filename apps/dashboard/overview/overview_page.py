@@ -38,6 +38,7 @@ from apps.dashboard.overview.energy_use import (
     use_data_table,
     use_of,
 )
+from apps.dashboard.overview.market_totals import MarketTotals, market_totals_of
 from apps.dashboard.overview.months import Months, months_of
 from apps.dashboard.overview.savings import Savings, savings_of
 from apps.dashboard.overview.use_and_hardware import (
@@ -137,6 +138,7 @@ class OverviewPage:
     hardware: Hardware | None
     hardware_chart: Chart | None
     closed: ClosedFigures | None
+    market: MarketTotals | None
     budgets: list[BudgetRow]
 
     @property
@@ -196,6 +198,7 @@ def overview_page(
         hardware=hardware,
         hardware_chart=hardware_chart(hardware, hardware_charges, period),
         closed=closed_figures(lab, period, whole),
+        market=market_totals_of(lab, period, now),
         budgets=status_rows(lab, None, now),
     )
 

@@ -9,11 +9,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from apps.accounts.choices import CodePurpose
+from apps.accounts.choices import Basis, CodePurpose
 from apps.accounts.models import User
 from apps.accounts.services.labs import checked_time_zone, spend_code
 from apps.core.clock import now_us
 from apps.core.errors import InvalidInput, LabCarbonError
+from apps.dashboard.factors.forms import BasisField
 from apps.dashboard.forms import ServiceForm, TextField
 from apps.dashboard.setup.services import SITE_KINDS, SetupResult, set_up, zone_code
 
@@ -93,6 +94,11 @@ class SetupForm(PublicForm):
     no_zone = forms.BooleanField(
         label="Choose later: show energy without carbon for now", required=False
     )
+    basis = BasisField(
+        label="Basis of factors",
+        help_text="Lifecycle is preselected because it is more complete and every country has such "
+        "a factor. An admin can change the basis later.",
+    )
     site_kind = forms.ChoiceField(
         label="Type of site",
         choices=SITE_KINDS,
@@ -108,6 +114,7 @@ class SetupForm(PublicForm):
     def __init__(self, request: HttpRequest, *, has_zones: bool) -> None:
         super().__init__(request)
         self.initial.setdefault("site_kind", "workstation")
+        self.initial.setdefault("basis", Basis.LIFECYCLE.value)
         if not has_zones:
             self.fields[
                 "zone"
@@ -132,6 +139,7 @@ class SetupForm(PublicForm):
             username=values["username"],
             password=values["password"],
             zone=values["zone"],
+            basis=values["basis"],
             site_kind=values["site_kind"],
             time_zone=values["time_zone"],
             now=self.now,

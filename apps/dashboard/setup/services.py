@@ -8,12 +8,15 @@ from django.db import transaction
 from django.urls import reverse
 
 from apps.accounts import selectors as accounts
-from apps.accounts.choices import CodePurpose
+from apps.accounts.choices import Basis, CodePurpose
 from apps.accounts.models import Lab, Membership, User
 from apps.accounts.services.invitations import accept_invitation
 from apps.accounts.services.labs import checked_lab_name, checked_time_zone, create_lab, spend_code
+from apps.carbon.basis import check_basis
+from apps.carbon.factor_levels import levels_of_zones
 from apps.carbon.figures.energy import zones
 from apps.core.errors import Conflict, InvalidInput
+from apps.core.units import hour_of
 from apps.fleet.choices import SiteKind
 from apps.fleet.models import Site
 from apps.fleet.services import create_site
@@ -24,7 +27,7 @@ SITE_KINDS = [(kind.value, kind.label) for kind in SiteKind if kind != SiteKind.
 
 @dataclass(frozen=True)
 class SetupResult:
-    """The result of setup. ``note``: a missing setting, '' for none."""
+    """The result of setup. ``note``: why emissions are unknown, '' if they are not."""
 
     user: User
     lab: Lab
@@ -82,6 +85,7 @@ def set_up(
     username: str,
     password: str,
     zone: str,
+    basis: str,
     site_kind: str,
     time_zone: str,
     now: int,
@@ -105,28 +109,36 @@ def set_up(
             field="site_kind",
             hint=f"Use one of {kinds}.",
         )
+    chosen_basis = check_basis(basis)
     grid_zone, zone_name = zone_code(zone), checked_time_zone(time_zone)
     user = new_user(username, password)
-    result = _lab_with_site(user, lab_name, grid_zone, site_kind, zone_name, now)
+    result = _lab_with_site(user, lab_name, grid_zone, chosen_basis, site_kind, zone_name, now)
     if code is not None:
         spend_code(purpose=CodePurpose.SETUP, code=code, now=now)
     return result
 
 
 def _lab_with_site(
-    user: User, name: str, zone: str, site_kind: str, time_zone: str, now: int
+    user: User, name: str, zone: str, basis: Basis, site_kind: str, time_zone: str, now: int
 ) -> SetupResult:
-    lab = create_lab(name=name, time_zone=time_zone, owner=user, now=now)
+    lab = create_lab(name=name, time_zone=time_zone, basis=basis, owner=user, now=now)
     site = create_site(
         lab=lab, name="Main site", kind=SiteKind(site_kind), zone=zone, by=user, now=now
     )
-    note = (
-        ""
-        if zone
-        else "No grid zone: energy will be shown without carbon. Choose a zone at "
-        f"{reverse('site', args=[site.pk])}."
-    )
-    return SetupResult(user, lab, site, note)
+    return SetupResult(user, lab, site, _note(lab, site, zone, now))
+
+
+def _note(lab: Lab, site: Site, zone: str, now: int) -> str:
+    """Return why the emissions of a new site are unknown, '' if they are not."""
+    if not zone:
+        address = reverse("site", args=[site.pk])
+        return f"No grid zone: energy will be shown without carbon. Choose a zone at {address}."
+    if levels_of_zones(lab, [zone], hour_of(now))[zone].applied is None:
+        return (
+            f"{zone} has no {lab.get_basis_display().lower()} factor: energy will be shown without "
+            f"carbon. Change the basis at {reverse('lab-basis')}."
+        )
+    return ""
 
 
 @transaction.atomic
@@ -136,6 +148,7 @@ def add_lab(
     username: str,
     new_account: bool,
     zone: str,
+    basis: str,
     site_kind: str,
     time_zone: str,
     now: int,
@@ -144,8 +157,9 @@ def add_lab(
 
     The admin must have an account, unless ``new_account`` creates one without a password.
     """
-    name, grid_zone, zone_name = (
+    name, chosen_basis, grid_zone, zone_name = (
         checked_lab_name(lab_name),
+        check_basis(basis),
         zone_code(zone),
         checked_time_zone(time_zone),
     )
@@ -155,7 +169,7 @@ def add_lab(
     elif user is None:
         hint = "Enter the user name of an existing account, or add --new-account."
         raise InvalidInput(f"No user {username[:60]!r} on this server.", field="user", hint=hint)
-    return _lab_with_site(user, name, grid_zone, site_kind, zone_name, now)
+    return _lab_with_site(user, name, grid_zone, chosen_basis, site_kind, zone_name, now)
 
 
 @transaction.atomic

@@ -22,6 +22,7 @@ from apps.dashboard.figures import (
 )
 from apps.dashboard.formatting import Unit, factor_value, percent, pue, unit_for
 from apps.dashboard.periods import Period
+from apps.dashboard.statements.market_part import MarketPart, market_part
 from apps.dashboard.statements.texts import subject_name, subject_names
 from apps.reports.conservation import ASSET, COVERAGE, EMISSION, ENERGY, FACILITY, WITHOUT_FACTOR
 from apps.reports.figures import period_query
@@ -103,6 +104,7 @@ class StatementPage:
     revisions: list[Statement]
     next_revision: Statement | None
     headline: Headline
+    market: MarketPart
     current: Current | None
     units: list[tuple[str, str]]
     charges: list[FigureRow]
@@ -217,6 +219,7 @@ def statement_page(lab: Lab, statement: Statement, *, printed: bool = False) -> 
         revisions=listed,
         next_revision=later[-1] if later else None,
         headline=headline_of(lines),
+        market=market_part(rows, lines),
         current=None if later or printed else current_of(lab, statement, lines),
         units=[(metric, units[metric].name) for metric in COLUMNS],
         charges=charges,

@@ -12,6 +12,7 @@ from apps.accounts.models import Lab
 from apps.core.errors import Conflict, InvalidInput
 from apps.core.text import parse_record_number
 from apps.dashboard.periods import Period
+from apps.dashboard.statements.market_part import MarketPart, market_part
 from apps.dashboard.statements.statement_page import (
     Current,
     Headline,
@@ -22,6 +23,7 @@ from apps.dashboard.statements.statement_page import (
 )
 from apps.reports.checklist import (
     COVERED,
+    MARKET_BASED,
     PRICED,
     PROVISIONAL,
     QUARANTINED,
@@ -42,6 +44,7 @@ _PLACES = {
     UNATTRIBUTED: "unattributed",
     PROVISIONAL: "grid-providers",
     PRICED: "sites",
+    MARKET_BASED: "market",
 }
 
 
@@ -83,6 +86,7 @@ class ClosingPage:
     last_day: date
     checks: list[CheckRow]
     headline: Headline
+    market: MarketPart
     closed: Statement | None
     is_blocked: bool
 
@@ -116,6 +120,7 @@ def closing_page(lab: Lab, first_day: date, last_day: date, now: int) -> Closing
     """Return the current figures and the checklist of days of the lab. Raises InvalidInput."""
     from_hour, to_hour = period_hours(lab, first_day, last_day)
     rows = current_rows(lab, from_hour, to_hour, now)
+    lines = Lines(rows)
     period = Period(from_hour, to_hour, ZoneInfo(lab.time_zone))
     checks = checklist(lab, from_hour, to_hour, rows, now)
     return ClosingPage(
@@ -123,7 +128,8 @@ def closing_page(lab: Lab, first_day: date, last_day: date, now: int) -> Closing
         first_day=first_day,
         last_day=last_day,
         checks=[_check_row(check, period) for check in checks],
-        headline=headline_of(Lines(rows)),
+        headline=headline_of(lines),
+        market=market_part(rows, lines),
         closed=latest_statement(lab, from_hour, to_hour),
         is_blocked=any(check.blocks and not check.is_done for check in checks),
     )

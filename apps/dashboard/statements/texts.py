@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from apps.accounts.models import Lab
 from apps.carbon.figures.figure_query import ALLOCATION, INVENTORY
 from apps.carbon.figures.scopes import PROFILE_NAMES, SCOPE_NAMES
+from apps.carbon.market.choices import RuleEdition
 from apps.core.units import PPM
 from apps.dashboard.figures import Projected, estimated, signed
 from apps.dashboard.formatting import duration, grouped, percent
@@ -22,6 +23,7 @@ from apps.reports.conservation import (
     UNKNOWN,
     WITHOUT_FACTOR,
 )
+from apps.reports.market_totals import COVERED_ENERGY, PERIODS, UPSTREAM, subject_of
 from apps.reports.rows import LAB, NONE, Row
 
 METRIC_NAMES = {
@@ -38,14 +40,20 @@ METRIC_NAMES = {
     ESTIMATED: "Estimated device time",
     UNKNOWN: "Device time without data",
     COVERAGE: "Device time with data",
+    COVERED_ENERGY: "Energy covered by instruments",
+    UPSTREAM: "Upstream emissions",
+    PERIODS: "Matching periods",
 }
-_AMOUNTS = (ENERGY, FACILITY, EMISSION, WITHOUT_FACTOR, ALLOCATION, INVENTORY)
+_AMOUNTS = (
+    ENERGY, FACILITY, EMISSION, WITHOUT_FACTOR, ALLOCATION, INVENTORY, COVERED_ENERGY, UPSTREAM,
+)  # fmt: skip
 _TIMES = (MEASURED, ESTIMATED, UNKNOWN)
 
 
 def subject_names(lab: Lab) -> dict[str, str]:
     """Return the current names of subjects. Two queries."""
     names = {LAB: "Lab", "~lab": "Lab, without a project"}
+    names |= {subject_of(each): f"Market-based, {each.label}" for each in RuleEdition}
     names |= {key: name for key, (name, *_) in (SPECIAL | SPECIAL_HARDWARE).items()}
     for slug, name in lab.projects.values_list("slug", "name"):
         names[f"project:{slug}"] = name
@@ -64,7 +72,9 @@ def line_name(row: Row) -> str:
     name = METRIC_NAMES.get(row.metric, row.metric)
     if row.scope:
         name += f", {SCOPE_NAMES.get(row.scope, row.scope)} ({PROFILE_NAMES[row.profile]})"
-    if row.factor:
+    if row.factor and row.is_market:
+        name += f", factor {row.factor}"
+    elif row.factor:
         factor = "without a factor" if row.factor == NONE else f"factor {row.factor}"
         pue = "without a PUE" if row.pue_ppm == NONE else f"PUE {int(row.pue_ppm) / PPM:g}"
         name += f", {factor}, {pue}"

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.urls import reverse
 
-from apps.accounts.choices import CodePurpose
+from apps.accounts.choices import Basis, CodePurpose
 from apps.accounts.selectors import is_set_up
 from apps.accounts.services.labs import issue_code
 from apps.core.clock import now_us
@@ -40,6 +40,12 @@ class Command(MinimalCommand):
             help="grid zone such as DE or Germany (default: none, emissions unknown)",
         )
         parser.add_argument(
+            "--basis",
+            default=Basis.LIFECYCLE.value,
+            choices=Basis.values,
+            help="basis of the emission factors (default: lifecycle)",
+        )
+        parser.add_argument(
             "--site-kind", default="workstation", choices=kinds, help="type of site"
         )
         parser.add_argument(
@@ -59,6 +65,7 @@ class Command(MinimalCommand):
                 username=options["user"],
                 new_account=options["new_account"],
                 zone=options["zone"],
+                basis=options["basis"],
                 site_kind=options["site_kind"],
                 time_zone=options["time_zone"],
                 now=now,

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from apps.accounts.choices import Basis
 from apps.accounts.models import Lab
 from apps.carbon.figures.energy import zones
 from apps.carbon.services import load_factors
@@ -34,6 +35,12 @@ class Command(MinimalCommand):
             help="grid zone such as DE or Germany (default: none, emissions unknown)",
         )
         parser.add_argument(
+            "--basis",
+            default=Basis.LIFECYCLE.value,
+            choices=Basis.values,
+            help="basis of the emission factors (default: lifecycle)",
+        )
+        parser.add_argument(
             "--site-kind", default="workstation", choices=kinds, help="type of site"
         )
         parser.add_argument(
@@ -59,6 +66,7 @@ class Command(MinimalCommand):
                 username=options["user"].strip() or getpass.getuser(),
                 password="",
                 zone=options["zone"],
+                basis=options["basis"],
                 site_kind=options["site_kind"],
                 time_zone=options["time_zone"],
                 now=now,
