@@ -7,7 +7,7 @@ from django import forms
 
 from apps.billing.models import BilledMonth, BillingFile
 from apps.billing.selectors import earlier_options, known_accounts, known_tags
-from apps.billing.services.month_versions import confirm, remove_month
+from apps.billing.services.month_versions import MAX_REASON, confirm, remove_month
 from apps.billing.services.uploads import (
     DEFAULT_UTILIZATION,
     Assignment,
@@ -154,9 +154,20 @@ class RemoveForm(PageForm):
     """Remove ``month`` with its activities."""
 
     month: BilledMonth
+    reason = TextField(
+        label="Reason",
+        max_length=MAX_REASON,
+        help_text="It is stored with the withdrawn activities.",
+        widget=forms.TextInput({"autocomplete": "off"}),
+    )
 
     def save(self) -> str:
-        remove_month(month=self.month, by=self.visitor.user, now=self.visitor.now)
+        remove_month(
+            month=self.month,
+            reason=self.cleaned_data["reason"],
+            by=self.visitor.user,
+            now=self.visitor.now,
+        )
         return "The bill was removed. Its activities are withdrawn."
 
 
