@@ -655,7 +655,7 @@ def test_unused_reservations_are_money_only(lab: SmallLab) -> None:
 def test_a_removed_month_counts_no_more(lab: SmallLab) -> None:
     recorded(lab, csv_bytes([aws_row(), aws_row(UsageAccountId=OTHER_ACCOUNT)]))
     month = BilledMonth.objects.get(account=OTHER_ACCOUNT)
-    remove_month(month=month, by=lab.owner, now=now_us())
+    remove_month(month=month, reason="not ours", by=lab.owner, now=now_us())
     run_until_idle(worker="test")
     assert len(active()) == 1
     assert ledger_mj() == P3_MW * 3600

@@ -145,7 +145,9 @@ def test_a_bill_is_removed_and_its_activities_lead_to_it(lab: SmallLab, member: 
     assert f"/billing/months/{month.pk}/" in page
     assert 'data-form="withdraw"' not in page
     assert 'data-form="remove"' in text_of(member.get(f"/billing/months/{month.pk}/"))
-    assert member.post(f"/billing/months/{month.pk}/").status_code == 302
+    assert member.post(f"/billing/months/{month.pk}/").status_code == 400
+    answer = member.post(f"/billing/months/{month.pk}/", {"reason": "not ours"})
+    assert answer.status_code == 302
     activity.refresh_from_db()
     assert activity.withdrawn_us is not None
     assert not BilledMonth.objects.exists()

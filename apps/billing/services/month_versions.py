@@ -16,6 +16,7 @@ from apps.billing.services.month_uses import compute_uses, record_uses, replacem
 from apps.billing.services.uploads import EXPIRY_US, RECORD, locked, wrong_state
 from apps.core.jobs import enqueue, renew_lease
 
+MAX_REASON = 270
 REVIEWED_US = 100 * 86_400_000_000  # months that began earlier are not computed again
 
 
@@ -144,7 +145,7 @@ def review_file(*, uuid: UUID, now: int) -> Iterator[int]:
 
 
 @transaction.atomic
-def remove_month(*, month: BilledMonth, by: User, now: int) -> None:
+def remove_month(*, month: BilledMonth, reason: str, by: User, now: int) -> None:
     """Withdraw the activities of a month and delete its items. Raises Conflict if energy is
     archived.
     """
@@ -152,10 +153,13 @@ def remove_month(*, month: BilledMonth, by: User, now: int) -> None:
     stored = BilledMonth.objects.select_for_update(of=("self",)).get(pk=month.pk)
     uses = stored.uses.select_related("activity", "activity__device")
     energy_mj = withdraw_activities(
-        activities=[use.activity for use in uses], reason="The bill was removed", by=by, now=now
+        activities=[use.activity for use in uses],
+        reason=f"The bill was removed: {reason}",
+        by=by,
+        now=now,
     )
     details = {
-        "month": stored.month, "account": stored.account, "version": stored.version,
+        "month": stored.month, "account": stored.account, "reason": reason, "version": stored.version,
         "energy_mj": energy_mj,
     }  # fmt: skip
     subject = f"{stored.get_provider_display()} {stored.account} {stored.month}"
