@@ -159,9 +159,12 @@ def remove_month(*, month: BilledMonth, reason: str, by: User, now: int) -> None
         now=now,
     )
     details = {
-        "month": stored.month, "account": stored.account, "reason": reason, "version": stored.version,
+        "month": stored.month,
+        "account": stored.account,
+        "version": stored.version,
+        "reason": reason,
         "energy_mj": energy_mj,
-    }  # fmt: skip
+    }
     subject = f"{stored.get_provider_display()} {stored.account} {stored.month}"
     audit.record(
         lab=month.lab, by=by, action=Act.REMOVED, subject=subject, details=details, now=now
