@@ -689,6 +689,13 @@ def test_unconfirmed_exports_are_deleted_after_a_week(lab: SmallLab) -> None:
     assert not FilePart.objects.exists()
 
 
+def test_the_last_object_needs_no_end_of_line(lab: SmallLab) -> None:
+    recorded(lab, json_bytes([gcp_row()]).rstrip())
+    assert [hours(each) for each in active()] == [1]
+    file = uploaded(lab, json_bytes([gcp_row(), gcp_row()])[:-5])
+    assert file.state == "refused"
+
+
 def test_names_that_no_database_stores(lab: SmallLab) -> None:
     rows = [aws_row(project="de\x00mo"), aws_row()]
     assert [hours(each) for each in active()] == []

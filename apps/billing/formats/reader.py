@@ -92,7 +92,7 @@ def _require_once(headings: list[str], column_name: Callable[[str], str]) -> Non
 
 
 def _rows(reader: Reader, text: TextIO, cells: int) -> Iterator[list[str]]:
-    rows = csv.reader(_bounded(reader, text), strict=True)
+    rows = csv.reader(_complete(_bounded(reader, text)), strict=True)
     while True:
         try:
             row = next(rows, None)
@@ -119,20 +119,28 @@ def _objects(reader: Reader, first: str, text: TextIO) -> Iterator[str]:
 
 
 def _bounded(reader: Reader, text: TextIO) -> Iterator[str]:
-    """Yield the lines of a text after its first one. A last line without its end was cut."""
+    """Yield the lines of a text after its first one."""
     while line := text.readline(MAX_LINE_CHARS + 1):
         reader.number += 1
         yield from _checked(reader, line)
 
 
+def _complete(lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines of CSV. A last one without its end was cut, perhaps within a number; of JSON the
+    end of the object shows that.
+    """
+    for line in lines:
+        if not line.endswith(("\n", "\r")):
+            raise InvalidInput(
+                "The last line is not complete: it has no end of line.",
+                field="file",
+                hint="Download the export again.",
+            )
+        yield line
+
+
 def _checked(reader: Reader, line: str) -> Iterator[str]:
     if len(line) > MAX_LINE_CHARS:
         raise TooLarge("The line has more than 1 MiB.", field="file")
-    if not line.endswith(("\n", "\r")):
-        raise InvalidInput(
-            "The last line is not complete: it has no end of line.",
-            field="file",
-            hint="Download the export again.",
-        )
     reader.digest.update(line.strip().encode("utf-8", "surrogatepass"))
     yield line
