@@ -15,7 +15,6 @@ from apps.dashboard.costs.cost_items import (
     month_name,
 )
 from apps.dashboard.figures import Projected, Quantity, amount_quantity, estimated
-from apps.dashboard.formatting import figure_text
 from apps.dashboard.periods import Period
 from apps.fleet.models import Node, Site
 
@@ -80,12 +79,12 @@ class CostsPage:
     currencies: list[CurrencyCosts]
     assets: list[Item]
     asset_count: int
-    energy: str
+    energy: Projected | None
     sites: list[Site]
     nodes: list[Node]
     has_unbilled: bool
-    cloud_energy: str
-    elsewhere_energy: str
+    cloud_energy: Projected | None
+    elsewhere_energy: Projected | None
     left_out: list[BilledLink]
     has_months: bool
 
@@ -127,8 +126,8 @@ def costs_page(lab: Lab, period: Period, now: int) -> CostsPage:
     )
 
 
-def _energy(energy_mj: int) -> str:
-    return figure_text("energy_mj", energy_mj) if energy_mj else ""
+def _energy(energy_mj: int) -> Projected | None:
+    return estimated(energy_mj) if energy_mj else None
 
 
 def _currencies(lab: Lab, costs: Costs) -> list[CurrencyCosts]:
