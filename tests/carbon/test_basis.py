@@ -133,7 +133,7 @@ def test_hourly_factors_of_the_other_basis_are_not_used(small: SmallLab) -> None
 def test_the_audit_log_has_the_change_once(small: SmallLab) -> None:
     assert choose(small, "direct")
     assert not choose(small, "direct")
-    entries = AuditEntry.objects.filter(lab=small.lab, details__has_key="basis")
+    entries = AuditEntry.objects.filter(lab=small.lab, details__basis__has_key="from")
     assert [entry.details for entry in entries] == [
         {"basis": {"from": "lifecycle", "to": "direct"}}
     ]
