@@ -1,12 +1,15 @@
 """Billing exports that are uploaded, assigned and recorded."""
 
+from fractions import Fraction
 from typing import Any
 
+from apps.activity.models import Activity
 from apps.billing.models import BillingFile
 from apps.billing.services.month_versions import confirm
 from apps.billing.services.uploads import Assignment, UploadedFile, assign, upload
 from apps.core.clock import now_us
-from apps.core.jobs import run_until_idle
+from apps.core.jobs import enqueue, run_until_idle
+from apps.energy.models import LedgerEntry
 from tests.builders import SmallLab
 
 
@@ -54,3 +57,21 @@ def recorded(lab: SmallLab, *contents: bytes, **options: Any) -> BillingFile:
     file.refresh_from_db()
     assert file.state == "done"
     return file
+
+
+def active() -> list[Activity]:
+    return list(Activity.objects.filter(withdrawn_us=None).order_by("start_us", "pk"))
+
+
+def review() -> None:
+    """Run the daily review."""
+    enqueue(kind="billing.review_months", key="")
+    run_until_idle(worker="test")
+
+
+def ledger_mj() -> int:
+    return sum(LedgerEntry.objects.values_list("energy_mj", flat=True))
+
+
+def hours(activity: Activity) -> Fraction:
+    return Fraction(activity.inputs["hours"])
