@@ -25,7 +25,7 @@ class EmbodiedShare:
 
 
 def part_of(total: int, span: tuple[int, int], period: tuple[int, int]) -> int:
-    """Return the part of an amount, spread evenly over a span, that lies in a period.
+    """Return the part of an amount, spread evenly over a span, that is in a period.
 
     The parts of adjacent periods sum to the amount exactly: each is a difference of amounts since
     the begin of the span, half up.

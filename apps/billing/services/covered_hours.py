@@ -29,7 +29,7 @@ def set_covered_hours(month: BilledMonth) -> None:
     changed: list[BillingItem] = []
     for (resource, start_us, end_us), same in by_use.items():
         if resource not in nodes:
-            changed += _kept(month, same)
+            changed += _from_replaced_version(month, same)
             continue
         measured = covered_us(nodes[resource], start_us, end_us) * 10**6 // US_PER_HOUR
         changed += _set(same, max(0, measured - _on_earlier_bills(month, same[0])))
@@ -74,7 +74,7 @@ def _on_earlier_bills(month: BilledMonth, item: BillingItem) -> int:
     return rows.aggregate(sum=Sum("amount_millionths"))["sum"] or 0
 
 
-def _kept(month: BilledMonth, items: list[BillingItem]) -> list[BillingItem]:
+def _from_replaced_version(month: BilledMonth, items: list[BillingItem]) -> list[BillingItem]:
     """Take over the covered hours of the version that a month replaces, for an instance that no
     node reports.
     """

@@ -19,7 +19,7 @@ from apps.billing.models import (
     FilePart,
 )
 from apps.billing.services.covered_hours import set_covered_hours
-from apps.billing.services.month_uses import compute_uses
+from apps.billing.services.month_uses import compute_uses, save_results
 from apps.billing.uploaded_texts import MAX_UNPACKED_BYTES, PartsFile, text_files
 from apps.core.errors import InvalidInput, LabCarbonError, TooLarge
 from apps.core.jobs import renew_lease
@@ -94,7 +94,7 @@ def read_file(*, uuid: UUID, now: int) -> None:
     for month in months:
         renew_lease()
         set_covered_hours(month)
-        compute_uses(month, now)
+        save_results(month, compute_uses(month, now))
     BillingFile.objects.filter(pk=file.pk, state=FileState.READING).update(
         state=FileState.CHECKED,
         bytes_done=file.bytes,

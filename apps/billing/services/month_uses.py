@@ -1,6 +1,6 @@
 """The activities of a billed month: computed from its items, recorded, and withdrawn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -59,21 +59,25 @@ def uses_of(month: BilledMonth) -> list[Use]:
     return list(uses.values())
 
 
-def computed_uses(month: BilledMonth, now: int) -> Iterator[ComputedUse]:
-    """Yield the uses of a month that ended, with their activities."""
+def compute_uses(month: BilledMonth, now: int) -> list[ComputedUse]:
+    """Return the uses of a month that ended, with their activities."""
+    computed = []
     lookups = Lookups(month.lab)
     utilization = month.file.options.get("utilization", "")
-    for use in uses_of(month):
+    for number, use in enumerate(uses_of(month)):
+        if not number % BATCH:
+            renew_lease()
         if use.key.end_us > now or not use.amount_millionths:
             continue
         draft = draft_of(month.provider, use, utilization)
         digest = digest_of(month.provider, month.account, month.month, draft)
+        preview, problem = None, ""
         try:
-            yield ComputedUse(use, draft, digest, _preview(lookups, use, draft, now))
+            preview = _preview(lookups, use, draft, now)
         except LabCarbonError as error:
-            yield ComputedUse(
-                use, draft, digest, None, f"{error.message} {error.hint or ''}".strip()
-            )
+            problem = f"{error.message} {error.hint or ''}".strip()
+        computed.append(ComputedUse(use, draft, digest, preview, problem))
+    return computed
 
 
 def _preview(lookups: Lookups, use: Use, draft: Draft, now: int) -> Preview:
@@ -94,13 +98,11 @@ def _preview(lookups: Lookups, use: Use, draft: Draft, now: int) -> Preview:
         raise
 
 
-def compute_uses(month: BilledMonth, now: int) -> None:
+def save_results(month: BilledMonth, uses: Sequence[ComputedUse]) -> None:
     """Save number and energy of the activities of a month, and the problems of its items."""
     month.number_of_uses = month.energy_mj = 0
     problems: dict[str, list[int]] = {}
-    for number, each in enumerate(computed_uses(month, now)):
-        if not number % BATCH:
-            renew_lease()
+    for each in uses:
         if each.computed is None:
             problems.setdefault(each.problem[:300], []).extend(each.use.item_ids)
         else:
@@ -113,13 +115,13 @@ def compute_uses(month: BilledMonth, now: int) -> None:
     month.save(update_fields=["number_of_uses", "energy_mj"])
 
 
-def replacement_problem(month: BilledMonth, previous: BilledMonth | None, now: int) -> str:
-    """Return why a month cannot replace an earlier version, '' if it can: archived activities
-    cannot be withdrawn.
+def replacement_problem(
+    month: BilledMonth, previous: BilledMonth, uses: Sequence[ComputedUse]
+) -> str:
+    """Return why the activities of a month cannot be replaced, '' if they can: archived ones
+    cannot be withdrawn. ``previous``: the earlier version, or the month itself.
     """
-    if previous is None:
-        return ""
-    wanted = {each.digest for each in computed_uses(month, now) if each.computed}
+    wanted = {each.digest for each in uses if each.computed}
     outdated = [
         use.activity
         for use in previous.uses.select_related("activity", "activity__device")
@@ -138,11 +140,13 @@ def _is_current(month: BilledMonth) -> bool:
     return BilledMonth.objects.filter(pk=month.pk, is_current=True).exists()
 
 
-def record_uses(*, month: BilledMonth, by: User | None, now: int) -> Iterator[int]:
+def record_uses(
+    *, month: BilledMonth, computed: Sequence[ComputedUse], by: User | None, now: int
+) -> Iterator[int]:
     """Withdraw the activities of a month that its items do not have any more, and record those
     that are missing, in batches. Yield the number of activities changed after each batch.
     """
-    wanted = {each.digest: each for each in computed_uses(month, now) if each.computed}
+    wanted = {each.digest: each for each in computed if each.computed}
     uses = BilledUse.objects.filter(month=month).select_related("activity", "activity__device")
     existing = {use.digest: use for use in uses}
     outdated = iter([use for digest, use in existing.items() if digest not in wanted])

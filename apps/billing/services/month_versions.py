@@ -12,7 +12,12 @@ from apps.activity.services.withdrawals import withdraw_activities
 from apps.billing.choices import Act, FileState
 from apps.billing.models import BilledMonth, BillingFile, FilePart
 from apps.billing.services.covered_hours import set_covered_hours
-from apps.billing.services.month_uses import compute_uses, record_uses, replacement_problem
+from apps.billing.services.month_uses import (
+    compute_uses,
+    record_uses,
+    replacement_problem,
+    save_results,
+)
 from apps.billing.services.uploads import EXPIRY_US, RECORD, locked, wrong_state
 from apps.core.jobs import enqueue, renew_lease
 
@@ -58,11 +63,12 @@ def record_batches(*, uuid: UUID, now: int) -> Iterator[int]:
 def _complete(month: BilledMonth, by: User | None, now: int) -> Iterator[int]:
     """Compute a current month as of now, and record its activities."""
     set_covered_hours(month)
-    compute_uses(month, now)
-    month.problem = replacement_problem(month, month, now)[:300]
+    uses = compute_uses(month, now)
+    save_results(month, uses)
+    month.problem = replacement_problem(month, month, uses)[:300]
     month.save(update_fields=["problem"])
     if not month.problem:
-        yield from record_uses(month=month, by=by, now=now)
+        yield from record_uses(month=month, computed=uses, by=by, now=now)
 
 
 @transaction.atomic
@@ -84,11 +90,12 @@ def _make_current(month: BilledMonth, now: int) -> bool:
         )
         .first()
     )
-    month.problem = replacement_problem(month, previous, now)[:300]
-    if month.problem:
-        month.save(update_fields=["problem"])
-        return False
     if previous is not None:
+        uses = compute_uses(month, now)
+        month.problem = replacement_problem(month, previous, uses)[:300]
+        if month.problem:
+            month.save(update_fields=["problem"])
+            return False
         previous.uses.update(month=month)
         month.version = previous.version
         previous.delete()

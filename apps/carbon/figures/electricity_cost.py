@@ -75,26 +75,26 @@ def _unpriced(lab: Lab, query: FigureQuery) -> Unpriced:
     parts = figures_by(lab, query.replace(metric=COST, currency=ANY), ["node", "price"])
     energy = {node: part.energy_mj for (node, price), part in parts.items() if price is None}
     nodes = list(Node.objects.filter(lab=lab, uuid__in=energy).order_by("hostname", "pk"))
-    stays = _stays(query, nodes)
+    sites_by_node = _sites_by_node(query, nodes)
     before_prices = set(sites_without_price(lab, query))
     sums: dict[str, int] = defaultdict(int)
     sites: set[Site] = set()
     for node in nodes:
-        place = _place(stays[node.pk])
+        place = _place(sites_by_node[node.pk])
         sums[place] += energy[str(node.uuid)]
         if place == OWN:
-            own = {site for site in stays[node.pk] if _place({site}) == OWN}
+            own = {site for site in sites_by_node[node.pk] if _place({site}) == OWN}
             sites |= own & before_prices or own  # else an hour of a price by hour is missing
     return Unpriced(
         energy_mj=sums[OWN],
         cloud_mj=sums[CLOUD],
         elsewhere_mj=sums[ELSEWHERE],
         sites=sorted(sites, key=lambda site: (site.name, site.pk)),
-        nodes=[node for node in nodes if not stays[node.pk]],
+        nodes=[node for node in nodes if not sites_by_node[node.pk]],
     )
 
 
-def _stays(query: FigureQuery, nodes: list[Node]) -> dict[int, set[Site]]:
+def _sites_by_node(query: FigureQuery, nodes: list[Node]) -> dict[int, set[Site]]:
     """Return the sites of nodes in the period by node id. One query."""
     histories: dict[int, list[tuple[int, Site]]] = {node.pk: [] for node in nodes}
     for each in Placement.objects.filter(ACTIVE, node__in=nodes).select_related("site"):

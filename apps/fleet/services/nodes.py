@@ -37,7 +37,7 @@ from apps.fleet.services.retirement import RETIRED, locked_machine, restore_hint
 MAX_NAME = 100
 
 # Facts that an enrolment by an older collector does not remove.
-_KEPT_FACTS = frozenset({"cloud_instance_id"})
+_LASTING_FACTS = frozenset({"cloud_instance_id"})
 
 
 def _movable(node: Node, site: Site) -> Node:
@@ -200,7 +200,7 @@ def register_node(
     if node is None:
         node = Node(lab=lab, uuid=uuid, enrolled_us=now)
     node.hostname = hostname
-    node.facts = {name: node.facts[name] for name in _KEPT_FACTS & node.facts.keys()} | facts
+    node.facts = {name: node.facts[name] for name in _LASTING_FACTS & node.facts.keys()} | facts
     node.virtual = bool(facts.get("virtual"))
     node.save()
     if not node.placements.filter(ACTIVE).exists():
