@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "apps.billing",
     "apps.artifacts",
     "apps.trackers",
+    "apps.planner",
     "apps.preflight",
     "apps.reports",
     "apps.budgets",

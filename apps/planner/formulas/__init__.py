@@ -1,0 +1,1 @@
+"""Formulas of estimates before a run: model costs, memory, time and energy. Pure."""
