@@ -224,7 +224,8 @@ def _baseline_mw(
     """
     least = min(Fraction(job.gpu_mj * _NJ_PER_MJ, job.duration_us) for job, _, _ in placed)
     idle = card.idle_mw
-    return min(least, idle.low), min(least, idle.likely), min(least, idle.high)
+    low, likely, high = (Fraction(power) for power in (idle.low, idle.likely, idle.high))
+    return min(least, low), min(least, likely), min(least, high)
 
 
 def _saved_mj(alone_us: int, shared: Exact, idle_mw: tuple[Fraction, Fraction, Fraction]) -> Range:
