@@ -99,11 +99,15 @@ def input_text(costs: OnnxCosts) -> str:
 
 
 def unknown_text(costs: OnnxCosts) -> str:
-    """Return a sentence about the nodes of unknown cost, '' without any."""
-    if not costs.unknown:
-        return ""
-    nodes = sum(group.nodes for group in costs.unknown)
-    kinds = ", ".join(dict.fromkeys(group.kind for group in costs.unknown))
-    return f"{nodes} operators of unknown cost: {kinds}." if nodes != 1 else (
-        f"1 operator of unknown cost: {kinds}."
-    )
+    """Return sentences about the nodes of unknown cost, '' without any."""
+    texts = []
+    for reason, one, several in (
+        ("operator", "operator of unknown cost", "operators of unknown cost"),
+        ("shape", "node of unknown shape", "nodes of unknown shape"),
+    ):
+        groups = [group for group in costs.unknown if group.reason == reason]
+        nodes = sum(group.nodes for group in groups)
+        if groups:
+            kinds = ", ".join(group.kind for group in groups)
+            texts.append(f"{nodes} {one if nodes == 1 else several}: {kinds}.")
+    return " ".join(texts)

@@ -1,6 +1,6 @@
 """Checks of a parsed ONNX model: sizes, nesting, names, order, tensors. Nothing is computed yet."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
@@ -37,6 +37,8 @@ def check_model(model: ModelProto) -> None:
         nodes += len(graph.node)
         if nodes > MAX_NODES:
             raise _too_many_nodes()
+        if not all(isinstance(name, str) for name in _names(graph)):
+            raise Refused("The file contains a name that is not UTF-8.", hint=_EXPORT)
         for tensor in _tensors(graph):
             tensors += 1
             if tensors > MAX_TENSORS:
@@ -52,9 +54,7 @@ def check_model(model: ModelProto) -> None:
 
 def check_order(graph: GraphProto) -> None:
     """Raise Refused unless each value has one producer, which precedes its readers."""
-    producers: set[str] = set()
-    for name in [*dict.fromkeys(value.name for value in graph.input)]:
-        producers.add(name)
+    producers = {value.name for value in graph.input}
     weights = [tensor.name for tensor in graph.initializer]
     if len(set(weights)) < len(weights) or len(producers) < len(graph.input):
         raise Refused("Two inputs or weights of the model have the same name.", hint=_EXPORT)
@@ -102,9 +102,9 @@ def check_tensor(tensor: TensorProto) -> None:
         )
 
 
-def check_shape(dims: "Iterator[int] | object", name: str) -> int:
+def check_shape(dims: Iterable[int], name: str) -> int:
     """Return the number of elements. Raises Refused for negative and huge dimensions."""
-    sizes = [int(size) for size in dims]  # type: ignore[attr-defined]
+    sizes = list(dims)
     if any(size < 0 for size in sizes):
         raise Refused(f"The tensor {name!r} has a negative dimension.", hint=_EXPORT)
     count = prod(sizes) if len(sizes) <= MAX_RANK else MAX_ELEMENTS + 1
@@ -136,6 +136,22 @@ def _graphs(model: ModelProto) -> Iterator[tuple[GraphProto | FunctionProto, int
         graph, depth = waiting.pop()
         yield graph, depth
         waiting += [(each, depth + 1) for node in graph.node for each in subgraphs(node)]
+
+
+def _names(graph: GraphProto | FunctionProto) -> Iterator[object]:
+    """Yield each name of a graph: bytes instead of a text where it is not UTF-8."""
+    yield graph.name
+    if isinstance(graph, FunctionProto):
+        yield graph.domain
+        yield from (*graph.input, *graph.output, *graph.attribute)
+    else:
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield value.name
+            yield from (part.dim_param for part in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    yield from (tensor.name for tensor in _tensors(graph))
 
 
 def _tensors(graph: GraphProto | FunctionProto) -> Iterator[TensorProto]:

@@ -1,5 +1,7 @@
 """Shapes of all values of a model, from the shapes of its inputs."""
 
+import re
+
 from google.protobuf.message import DecodeError
 from onnx import (
     FunctionProto,
@@ -16,6 +18,7 @@ from apps.planner.model_files.operators import Shape
 from apps.planner.model_files.refusals import Refused, shown
 
 _KEPT_ELEMENTS = 1024  # of integers, which can be shapes
+_PREFIX = re.compile(r"\[\w+\] *|Inference error\(s\): *")
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32)
 
 
@@ -27,7 +30,7 @@ def expand_functions(model: ModelProto) -> ModelProto:
         expanded: ModelProto = inliner.inline_local_functions(model)
     except (RuntimeError, ValueError, TypeError, DecodeError) as error:
         raise Refused(
-            f"The functions of the model cannot be expanded: {shown(str(error))}",
+            f"The functions of the model cannot be expanded: {_reason(error)}.",
             hint="Export the model without functions.",
         ) from error
     return expanded
@@ -64,7 +67,7 @@ def infer_shapes(model: ModelProto) -> dict[str, Shape]:
         inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (shape_inference.InferenceError, RuntimeError, ValueError, DecodeError) as error:
         raise Refused(
-            f"The shapes of the model do not fit together: {shown(_first_sentence(error))}",
+            f"The shapes of the model do not fit together: {_reason(error)}.",
             hint="Check the shapes of its inputs, or export the model again.",
             field="input",
         ) from error
@@ -86,6 +89,8 @@ def _known_shape(value: ValueInfoProto) -> Shape | None:
     return tuple(part.dim_value for part in dims)
 
 
-def _first_sentence(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    """Return the last line of an error of the onnx package, without its prefixes."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    text = _PREFIX.sub("", lines[-1]) if lines else ""
+    return shown(text.rstrip(".") or type(error).__name__)

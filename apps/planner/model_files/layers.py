@@ -155,9 +155,7 @@ def _has_graph(node: NodeProto) -> bool:
     return next(subgraphs(node), None) is not None
 
 
-def _count(
-    node: NodeProto, kind: str, shapes: Mapping[str, Shape]
-) -> tuple[NodeCosts | None, str]:
+def _count(node: NodeProto, kind: str, shapes: Mapping[str, Shape]) -> tuple[NodeCosts | None, str]:
     if node.domain not in _STANDARD or not is_known(kind):
         return None, "operator"
     if any(name and name not in shapes for name in (*node.input, *node.output)):

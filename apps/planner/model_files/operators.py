@@ -56,7 +56,7 @@ def count_node(node: Node) -> NodeCosts | None:
         return None
     try:
         return counter(node)
-    except (IndexError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
         raise UnusualNode from error
 
 
@@ -188,9 +188,7 @@ def _resize(node: Node) -> NodeCosts | None:
     neighbours = {"nearest": 1, "linear": 2, "cubic": 4}.get(node.attributes.get("mode", "nearest"))
     if neighbours is None:
         return None
-    axes = sum(
-        before != after for before, after in zip(node.required(0), node.output, strict=True)
-    )
+    axes = sum(before != after for before, after in zip(node.required(0), node.output, strict=True))
     taps = int(neighbours**axes)
     return NodeCosts(0, 0 if taps == 1 else (2 * taps - 1) * _elements(node.output))
 

@@ -73,9 +73,12 @@ def _run(file: IO[bytes], request: Mapping[str, object]) -> tuple[bytes, int]:
         cwd="/",
     )
     assert process.stdout is not None
+    deadline_s = time.monotonic() + MAX_WALL_S
     try:
-        content = _receive(process.stdout, time.monotonic() + MAX_WALL_S)
-        return content, process.wait(timeout=MAX_WALL_S)
+        content = _receive(process.stdout, deadline_s)
+        return content, process.wait(max(0.0, deadline_s - time.monotonic()))
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise _refused(f"Reading the file takes longer than {MAX_WALL_S:.0f} s.") from error
     finally:
         process.kill()
         process.wait()
@@ -83,14 +86,14 @@ def _run(file: IO[bytes], request: Mapping[str, object]) -> tuple[bytes, int]:
 
 
 def _receive(output: IO[bytes], deadline_s: float) -> bytes:
-    """Return the complete output of the process. Raises InvalidInput past the limits."""
+    """Return the complete output of the process. Raises InvalidInput, TimeoutError."""
     parts: list[bytes] = []
     size = 0
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while True:
             if not selector.select(max(0.0, deadline_s - time.monotonic())):
-                raise _refused(f"Reading the file takes longer than {MAX_WALL_S:.0f} s.")
+                raise TimeoutError
             part = os.read(output.fileno(), _READ_BYTES)
             if not part:
                 return b"".join(parts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -29,9 +30,6 @@ def read_costs(content: bytes, given: Mapping[str, Shape]) -> dict[str, Any]:
                 "field": refusal.field,
             }
         }
-    except UnicodeError:
-        message = "The file contains a name that is not UTF-8."
-        return {"refused": {"message": message, "hint": "Export it again.", "field": "file"}}
 
 
 def _read(content: bytes, given: Mapping[str, Shape]) -> dict[str, Any]:
@@ -58,9 +56,7 @@ def _read(content: bytes, given: Mapping[str, Shape]) -> dict[str, Any]:
     return _summary(model, inputs, costs)
 
 
-def _summary(
-    model: ModelProto, inputs: Mapping[str, Shape], costs: GraphCosts
-) -> dict[str, Any]:
+def _summary(model: ModelProto, inputs: Mapping[str, Shape], costs: GraphCosts) -> dict[str, Any]:
     layers = costs.layers
     unknown = [
         {"kind": kind, "reason": reason, "nodes": group.nodes, "parameters": group.parameters}
@@ -75,7 +71,7 @@ def _summary(
         "parameter_layer_outputs": sum(
             layer.output_elements for layer in layers if layer.parameters
         ),
-        "input_elements": sum(_product(shape) for shape in inputs.values()),
+        "input_elements": sum(map(prod, inputs.values())),
         "buffer_elements": costs.buffer_elements,
     }
     if max(totals.values()) > MAX_COUNT:
@@ -90,10 +86,3 @@ def _summary(
         "layers": [asdict(layer) for layer in layers],
         "unknown": unknown,
     }
-
-
-def _product(shape: Shape) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
