@@ -13,7 +13,7 @@ MAX_RANK = 16
 MAX_ELEMENTS = 1 << 40  # of one tensor
 MAX_TENSORS = 200_000
 _EXPORT = "Export the model again."
-_BITS = {
+_BITS: dict[int, int] = {
     TensorProto.FLOAT: 32, TensorProto.UINT8: 8, TensorProto.INT8: 8, TensorProto.UINT16: 16,
     TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64, TensorProto.BOOL: 8,
     TensorProto.FLOAT16: 16, TensorProto.DOUBLE: 64, TensorProto.UINT32: 32,

@@ -50,7 +50,7 @@ def drop_weights(graph: GraphProto | FunctionProto) -> None:
         if tensor.data_type not in _INTEGERS or count > _KEPT_ELEMENTS:
             for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data",
                           "uint64_data", "string_data"):  # fmt: skip
-                tensor.ClearField(field)  # type: ignore[arg-type]
+                tensor.ClearField(field)
 
 
 def infer_shapes(model: ModelProto) -> dict[str, Shape]:

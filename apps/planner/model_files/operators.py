@@ -204,25 +204,29 @@ VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsq
 # Fixed shapes make these constants.
 SHAPE_READERS = frozenset({"Shape", "Size"})
 
-_ONE = (
-    "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr "
-    "BitwiseXor Ceil Celu Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual "
-    "HardSigmoid HardSwish IsInf IsNaN Less LessOrEqual Log Mish Mod Mul Neg Not Or Pow Reciprocal "
-    "Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Swish Tan Tanh Where Xor"
-).split()
+_ONE = [
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
+    "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div",
+    "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
+    "HardSwish", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Mish", "Mod", "Mul", "Neg",
+    "Not", "Or", "Pow", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
+    "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh", "Where", "Xor",
+]  # fmt: skip
 _COMPARED = ("Clip", "LeakyRelu", "PRelu", "Relu", "ThresholdedRelu")  # compare, then choose
-_COPIES = (
-    "Cast CastLike CenterCropPad Col2Im Compress Concat ConstantOfShape DepthToSpace Expand EyeLike "
-    "Gather GatherElements GatherND OneHot Pad Range ReverseSequence ScatterElements ScatterND "
-    "Slice SpaceToDepth Split TensorScatter Tile Transpose Trilu"
-).split()
-_REDUCTIONS = (
-    "ArgMax ArgMin CumSum GlobalAveragePool GlobalMaxPool ReduceMax ReduceMean ReduceMin ReduceProd "
-    "ReduceSum"
-).split()
-_REDUCTIONS_OF_TWO = (
-    "GlobalLpPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"
-).split()
+_COPIES = [
+    "Cast", "CastLike", "CenterCropPad", "Compress", "Concat", "ConstantOfShape",
+    "DepthToSpace", "Expand", "EyeLike", "Gather", "GatherElements", "GatherND", "OneHot",
+    "Pad", "Range", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth",
+    "Split", "TensorScatter", "Tile", "Transpose", "Trilu",
+]  # fmt: skip
+_REDUCTIONS = [
+    "ArgMax", "ArgMin", "Col2Im", "CumSum", "GlobalAveragePool", "GlobalMaxPool", "ReduceMax",
+    "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+]  # fmt: skip
+_REDUCTIONS_OF_TWO = [
+    "GlobalLpPool", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+    "ReduceSumSquare",
+]  # fmt: skip
 
 _COUNTERS: dict[str, Callable[[Node], NodeCosts | None]] = {
     **dict.fromkeys(_ONE, _per_output(1)),

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from apps.core.errors import LabCarbonError
@@ -57,12 +58,10 @@ def read(content: ModelProto | bytes, inputs: Mapping[str, Shape] | None = None)
 
 def refusal(content: ModelProto | bytes, inputs: Mapping[str, Shape] | None = None) -> str:
     """Return the message with which a file is refused."""
-    try:
-        costs = read(content, inputs)
-    except LabCarbonError as error:
-        assert error.hint
-        return error.message
-    raise AssertionError(f"accepted: {costs}")
+    with pytest.raises(LabCarbonError) as caught:
+        read(content, inputs)
+    assert caught.value.hint
+    return caught.value.message
 
 
 class Network:

@@ -310,6 +310,7 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, lines: str) -> None:
     monkeypatch.setattr(process, "_PROGRAM", program)
 
 
+ENDED = "cannot read this file, and ended"
 LIMITED = (
     "import json, os, signal, socket\n"
     "from apps.planner.model_files import limits\n"
@@ -318,11 +319,11 @@ LIMITED = (
 
 
 @pytest.mark.parametrize(("lines", "words"), [
-    (f"{LIMITED}os.kill(os.getpid(), signal.SIGSEGV)", "cannot read this file, and ended"),
-    (f"{LIMITED}os.abort()", "cannot read this file, and ended"),
-    (f"{LIMITED}print('no JSON')", "cannot read this file, and ended"),
-    (f"{LIMITED}print(json.dumps({{'costs': {{'macs': -1}}}}))", "cannot read this file, and ended"),
-    (f"{LIMITED}print(json.dumps({{}}))", "cannot read this file, and ended"),
+    (f"{LIMITED}os.kill(os.getpid(), signal.SIGSEGV)", ENDED),
+    (f"{LIMITED}os.abort()", ENDED),
+    (f"{LIMITED}print('no JSON')", ENDED),
+    (f"{LIMITED}print(json.dumps({{'costs': {{'macs': -1}}}}))", ENDED),
+    (f"{LIMITED}print(json.dumps({{}}))", ENDED),
     (f"{LIMITED}sys.stdout.write('x' * 9000000)", "too many layers"),
     (f"{LIMITED}limits.limit_resources()\nwhile True: pass", "longer than 2 s"),
     (f"{LIMITED}os.close(1)\nwhile True: pass", "longer than 2 s"),
