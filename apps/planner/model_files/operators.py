@@ -1,13 +1,16 @@
 """Operations of ONNX operators, from the shapes of their inputs and outputs. Pure.
 
 Definitions of the operators: ONNX operator schemas, opset 28 (https://onnx.ai/onnx/operators/).
-1 MAC counts as one operation here. Biases and element-wise work count as docs/planner.md states.
+Operations are those of a layer table (``formulas.layer_kinds``): MACs, biases and element-wise
+operations, so that a model has the same costs from both sources.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+
+from apps.planner.formulas.layer_kinds import ELEMENT_OPERATIONS
 
 Shape = tuple[int, ...]
 
@@ -179,8 +182,8 @@ def _pool(per_kernel: int, extra: int) -> Callable[[Node], NodeCosts]:
 
 
 def _local_response(node: Node) -> NodeCosts:
-    """Square, size − 1 additions, scale, add the constant, power, divide."""
-    return NodeCosts(0, (node.attributes["size"] + 4) * _elements(node.output))
+    """Return squares and sums of the neighbours, then scale, power and division."""
+    return NodeCosts(0, (2 * node.attributes["size"] + 3) * _elements(node.output))
 
 
 def _resize(node: Node) -> NodeCosts | None:
@@ -197,7 +200,9 @@ def _copy(_: Node) -> NodeCosts:
     return NodeCosts(0, 0)
 
 
-_SOFTMAX = 5  # maximum, subtract, exponential, sum, divide
+_SOFTMAX = ELEMENT_OPERATIONS["softmax"]
+
+_SIGMOID, _TANH = ELEMENT_OPERATIONS["sigmoid"], ELEMENT_OPERATIONS["tanh"]
 
 # A node of these gives its input another name or shape. It is no layer.
 VIEWS = frozenset({"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -207,12 +212,16 @@ SHAPE_READERS = frozenset({"Shape", "Size"})
 _ONE = [
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
     "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div",
-    "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid",
+    "Elu", "Equal", "Erf", "Exp", "Floor", "Greater", "GreaterOrEqual", "HardSigmoid",
     "HardSwish", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Mish", "Mod", "Mul", "Neg",
-    "Not", "Or", "Pow", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin",
-    "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh", "Where", "Xor",
+    "Not", "Or", "Pow", "Reciprocal", "Round", "Selu", "Shrink", "Sign", "Sin",
+    "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Where", "Xor",
 ]  # fmt: skip
-_COMPARED = ("Clip", "LeakyRelu", "PRelu", "Relu", "ThresholdedRelu")  # compare, then choose
+_ACTIVATIONS = {
+    "Clip": "relu", "Gelu": "gelu", "LeakyRelu": "leaky relu", "LogSoftmax": "softmax",
+    "PRelu": "leaky relu", "Relu": "relu", "Sigmoid": "sigmoid", "Softmax": "softmax",
+    "Swish": "silu", "Tanh": "tanh", "ThresholdedRelu": "relu",
+}  # fmt: skip
 _COPIES = [
     "Cast", "CastLike", "CenterCropPad", "Compress", "Concat", "ConstantOfShape",
     "DepthToSpace", "Expand", "EyeLike", "Gather", "GatherElements", "GatherND", "OneHot",
@@ -230,30 +239,29 @@ _REDUCTIONS_OF_TWO = [
 
 _COUNTERS: dict[str, Callable[[Node], NodeCosts | None]] = {
     **dict.fromkeys(_ONE, _per_output(1)),
-    **dict.fromkeys(_COMPARED, _per_output(2)),
+    **{kind: _per_output(ELEMENT_OPERATIONS[same]) for kind, same in _ACTIVATIONS.items()},
     **dict.fromkeys(_COPIES, _copy),
     **dict.fromkeys(_REDUCTIONS, _per_input(1)),
     **dict.fromkeys(_REDUCTIONS_OF_TWO, _per_input(2)),
     **dict.fromkeys(("Max", "Min", "Sum"), _pairwise),
     "Attention": _attention,
     "AveragePool": _pool(1, 0),
-    "BatchNormalization": _per_output(2),  # scale, shift
+    "BatchNormalization": _per_output(4),  # subtract, divide, scale, shift
     "Conv": _conv(2),
     "ConvInteger": _conv(None),
     "ConvTranspose": _conv_transpose,
     "DequantizeLinear": _per_output(2),
     "Einsum": _einsum,
     "Gemm": _gemm,
-    "GroupNormalization": _per_output(7),
-    "GRU": _recurrent(3, 10),  # 3 functions, 3 sums, 3 products, 1 complement
+    "GroupNormalization": _per_output(8),
+    "GRU": _recurrent(3, 2 * _SIGMOID + _TANH + 8),  # 4 sums, 3 products, 1 complement
     "Hardmax": _per_output(1),
-    "InstanceNormalization": _per_output(7),
-    "LayerNormalization": _per_output(7),  # two sums, subtract, square, divide, scale, shift
-    "LogSoftmax": _per_output(_SOFTMAX),
+    "InstanceNormalization": _per_output(8),
+    "LayerNormalization": _per_output(8),
     "LpNormalization": _per_output(3),
     "LpPool": _pool(2, 0),
     "LRN": _local_response,
-    "LSTM": _recurrent(4, 13),  # 5 functions, 4 sums of two products, 3 products, 1 sum
+    "LSTM": _recurrent(4, 3 * _SIGMOID + 2 * _TANH + 8),  # 5 sums, 3 products
     "MatMul": _matmul,
     "MatMulInteger": _matmul,
     "MaxPool": _pool(1, -1),
@@ -264,7 +272,6 @@ _COUNTERS: dict[str, Callable[[Node], NodeCosts | None]] = {
     "QuantizeLinear": _per_output(3),
     "Resize": _resize,
     "RMSNormalization": _per_output(4),
-    "RNN": _recurrent(1, 2),  # 1 function, 1 sum of two products
-    "Softmax": _per_output(_SOFTMAX),
+    "RNN": _recurrent(1, _TANH + 1),  # 1 sum
     "Upsample": _resize,
 }

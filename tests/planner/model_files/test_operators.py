@@ -23,9 +23,9 @@ def test_depthwise_convolution() -> None:
 def test_lstm_steps() -> None:
     # 5 steps of 2 units with 3 inputs: 4 gates × 2 units × (3 + 2) = 40 MACs a step
     shapes: list[tuple[int, ...] | None] = [(5, 1, 3), (1, 8, 3), (1, 8, 2)]
-    assert counts("LSTM", shapes, (5, 1, 1, 2)) == (200, 200 + 13 * 10)
+    assert counts("LSTM", shapes, (5, 1, 1, 2)) == (200, 200 + 32 * 10)
     # two bias vectors of 4 gates × 2 units a step
-    assert counts("LSTM", [*shapes, (1, 16)], (5, 1, 1, 2)) == (200, 200 + 16 * 5 + 13 * 10)
+    assert counts("LSTM", [*shapes, (1, 16)], (5, 1, 1, 2)) == (200, 200 + 16 * 5 + 32 * 10)
 
 
 def test_gru_and_rnn_in_two_directions() -> None:
@@ -55,7 +55,7 @@ def test_einsum() -> None:
 def test_attention(shapes: list[tuple[int, ...] | None]) -> None:
     scores = 12 * 10 * 20
     macs = scores * 128
-    expected = (macs, macs + 5 * scores)
+    expected = (macs, macs + 3 * scores)
     assert counts("Attention", shapes, (1, 10, 768), q_num_heads=12, kv_num_heads=12) == expected
 
 
@@ -68,7 +68,7 @@ def test_resize_by_neighbours() -> None:
 def test_pools_and_reductions() -> None:
     assert counts("AveragePool", [(1, 2, 4, 4)], (1, 2, 2, 2), kernel_shape=(2, 2)) == (0, 32)
     assert counts("GlobalAveragePool", [(1, 2, 4, 4)], (1, 2, 1, 1)) == (0, 32)
-    assert counts("Softmax", [(1, 10)], (1, 10)) == (0, 50)
+    assert counts("Softmax", [(1, 10)], (1, 10)) == (0, 30)
 
 
 def test_an_unknown_operator_has_no_count_and_an_odd_node_is_no_zero() -> None:

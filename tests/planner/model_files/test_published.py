@@ -3,6 +3,8 @@
 import pytest
 from onnx import ModelProto
 
+from apps.planner.formulas.layer_table import read_layer_table
+from tests.planner.layer_tables import LENET
 from tests.planner.model_files.graphs import alexnet, lenet, read, resnet50
 
 # torchvision 0.21, documentation of the models: parameters and GFLOPS (which are MACs).
@@ -27,6 +29,16 @@ def test_the_lesson_counts_lenet_so() -> None:
     ]  # fmt: skip
     assert costs.operations == 295_700
     assert costs.layer_outputs == sum(layer.output_elements for layer in costs.layers)
+
+
+def test_a_layer_table_of_the_same_network_has_the_same_costs() -> None:
+    costs, table = read(lenet()), read_layer_table(LENET, input_shape="1x28x28")
+    for name in ("parameters", "macs", "layer_outputs", "parameter_layer_outputs", "input_elements",
+                 "largest_output"):  # fmt: skip
+        assert getattr(costs, name) == getattr(table, name), name
+    assert [layer.operations for layer in costs.layers] == [
+        layer.operations for layer in table.layers
+    ]
 
 
 def test_batch_normalisation_has_two_parameters_and_two_buffers_a_channel() -> None:

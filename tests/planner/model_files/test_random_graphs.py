@@ -106,7 +106,7 @@ class Random:
 
     def sigmoid(self) -> None:
         for _ in counted(*self.shape):
-            self.tally.operations += 1
+            self.tally.operations += 4  # negate, exponential, add, divide
         self.emit("Sigmoid", [self.last], elements_of(self.shape))
 
     def add_to_itself(self) -> None:
