@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.core.errors import InvalidInput
-from apps.planner.model_files.answers import OnnxCosts, input_text, unknown_text
+from apps.planner.model_files.onnx_costs import OnnxCosts, input_text, unknown_text
 from apps.planner.model_files.process import read_file
 from apps.planner.model_files.uploads import parse_inputs, store_upload
 from apps.planner.permissions import CanPlan

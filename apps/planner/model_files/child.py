@@ -35,7 +35,7 @@ def main() -> None:
 
 def _load_reader() -> Callable[..., dict[str, Any]]:
     """Return the function that reads a file, with all its modules: later no file can be opened."""
-    from apps.planner.model_files.reading import read_costs
+    from apps.planner.model_files.onnx_reader import read_costs
 
     return read_costs
 

@@ -15,12 +15,12 @@ from typing import IO
 import msgspec
 
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.planner.model_files.answers import Answer, OnnxCosts
+from apps.planner.model_files.onnx_costs import ReaderResponse, OnnxCosts
 from apps.planner.model_files.limits import MAX_CPU_S, MAX_MEMORY_BYTES, MEMORY_STATUS
 from apps.planner.model_files.operators import Shape
 
 MAX_WALL_S = 30.0
-MAX_ANSWER_BYTES = 8 << 20
+MAX_RESPONSE_BYTES = 8 << 20
 _WAIT_S = 10.0  # for the file of another request
 _READ_BYTES = 64 << 10
 _RUNNING = BoundedSemaphore(1)  # files that this web process has read at a time
@@ -99,30 +99,30 @@ def _receive(output: IO[bytes], deadline_s: float) -> bytes:
                 return b"".join(parts)
             parts.append(part)
             size += len(part)
-            if size > MAX_ANSWER_BYTES:
+            if size > MAX_RESPONSE_BYTES:
                 raise _refused("The model has too many layers with long names.")
 
 
 def _parse(content: bytes, status: int) -> OnnxCosts:
     try:
-        answer = msgspec.json.decode(content, type=Answer)
+        response = msgspec.json.decode(content, type=ReaderResponse)
     except msgspec.DecodeError as error:
         raise _ended(status) from error
-    if answer.refused is not None:
-        refusal = answer.refused
+    if response.refused is not None:
+        refusal = response.refused
         raise InvalidInput(refusal.message, field=refusal.field, hint=refusal.hint)
-    if answer.is_unlimited:
+    if response.is_unlimited:
         raise ReaderUnavailable(
             "This server cannot limit the program that reads model files, so it reads none.",
             hint="Run the server on Linux with seccomp, or enter the layers.",
         )
-    if answer.costs is None or status:
+    if response.costs is None or status:
         raise _ended(status)
-    return answer.costs
+    return response.costs
 
 
 def _ended(status: int) -> InvalidInput:
-    """Return the error of a process that ended without an answer."""
+    """Return the error of a process that ended without a response."""
     if status == -signal.SIGXCPU:
         return _refused(f"Reading the file needs more than {MAX_CPU_S} s of processor time.")
     if status == MEMORY_STATUS:

@@ -10,7 +10,7 @@ import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from apps.core.errors import LabCarbonError
-from apps.planner.model_files.answers import OnnxCosts
+from apps.planner.model_files.onnx_costs import OnnxCosts
 from apps.planner.model_files.operators import Shape
 from apps.planner.model_files.process import read_file
 

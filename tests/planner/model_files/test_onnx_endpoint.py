@@ -12,7 +12,7 @@ from onnx import ModelProto, helper
 
 from apps.planner.formulas.model_costs import LayerCosts
 from apps.planner.model_files import uploads
-from apps.planner.model_files.answers import OnnxCosts, model_costs
+from apps.planner.model_files.onnx_costs import OnnxCosts, model_costs
 from tests.api.conftest import Caller, Labs
 from tests.planner.model_files.graphs import lenet, model, value
 
@@ -34,14 +34,14 @@ def post(caller: Caller, content: bytes, *inputs: str, kind: str = BINARY, **que
     return caller("POST", path, content, content_type=kind)
 
 
-def answer(caller: Caller, content: bytes, *inputs: str) -> dict[str, Any]:
+def costs_of(caller: Caller, content: bytes, *inputs: str) -> dict[str, Any]:
     response = post(caller, content, *inputs)
     assert response.status_code == 200, response.content
     return dict(msgspec.json.decode(response.content))
 
 
 def test_a_file_gives_its_costs(labs: Labs) -> None:
-    costs = answer(labs.member, lenet().SerializeToString())
+    costs = costs_of(labs.member, lenet().SerializeToString())
     assert (costs["name"], costs["input"]) == ("lenet", "1x28x28")
     assert costs["operations"] == 295_700
     assert costs["parameters"] == 6 * 25 + 6 + 16 * 150 + 16 + 256 * 120 + 120 * 60 + 60 * 10
@@ -53,8 +53,8 @@ def test_a_file_gives_its_costs(labs: Labs) -> None:
     assert costs["message"] == ""
 
 
-def test_the_answer_has_the_shape_that_all_sources_share(labs: Labs) -> None:
-    body = answer(labs.member, lenet().SerializeToString())
+def test_the_response_has_the_shape_that_all_sources_share(labs: Labs) -> None:
+    body = costs_of(labs.member, lenet().SerializeToString())
     del body["input"], body["message"]
     costs = model_costs(msgspec.convert(body, OnnxCosts), name="")
     assert (costs.name, costs.input, costs.source) == ("lenet", "1x28x28", "ONNX file")
@@ -63,7 +63,7 @@ def test_the_answer_has_the_shape_that_all_sources_share(labs: Labs) -> None:
 
 
 def test_unknown_operators_are_listed(labs: Labs) -> None:
-    costs = answer(labs.member, sequence().SerializeToString(), "ids=1x128")
+    costs = costs_of(labs.member, sequence().SerializeToString(), "ids=1x128")
     assert costs["inputs"][1] == {"name": "mask", "shape": [1, 128]}  # shares its dimension
     assert costs["input"] == "ids 128, mask 128"
     assert costs["message"] == (
@@ -86,24 +86,24 @@ def test_a_fixed_batch_has_to_be_confirmed(labs: Labs, refused: Refused) -> None
     content = built.SerializeToString()
     error = refused(post(labs.member, content), 400, "invalid")
     assert "is 8, not one sample" in error["message"]
-    assert answer(labs.member, content, "x=1x10")["layer_outputs"] == 10
-    assert answer(labs.member, content, "x=8x10")["layer_outputs"] == 80
+    assert costs_of(labs.member, content, "x=1x10")["layer_outputs"] == 10
+    assert costs_of(labs.member, content, "x=8x10")["layer_outputs"] == 80
 
 
 def test_nothing_is_stored_and_other_labs_change_nothing(labs: Labs) -> None:
     content = lenet().SerializeToString()
     labs.member("GET", "runs/")  # notes the use of the token
     with CaptureQueriesContext(connection) as queries:
-        ours = answer(labs.member, content)
+        ours = costs_of(labs.member, content)
     texts = [each["sql"] for each in queries.captured_queries]
     assert [text for text in texts if not text.startswith("SELECT")] == []
-    assert answer(labs.outsider, content) == ours
+    assert costs_of(labs.outsider, content) == ours
 
 
-def test_viewers_and_nodes_may_ask_and_nobody_may_not(labs: Labs, refused: Refused) -> None:
+def test_viewers_and_nodes_may_plan_and_nobody_may_not(labs: Labs, refused: Refused) -> None:
     content = lenet().SerializeToString()
-    assert answer(labs.viewer, content)["name"] == "lenet"
-    assert answer(labs.node, content)["name"] == "lenet"
+    assert costs_of(labs.viewer, content)["name"] == "lenet"
+    assert costs_of(labs.node, content)["name"] == "lenet"
     refused(post(labs.nobody, content), 401, "not_authenticated")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, helper
 
-from apps.planner.model_files.reading import read_costs
+from apps.planner.model_files.onnx_reader import read_costs
 from tests.examples import examples
 from tests.planner.model_files.graphs import model, value, weight
 

@@ -1,4 +1,4 @@
-"""The answer of the process that reads a model file: its costs, or why it is refused.
+"""The response of the process that reads a model file: its costs, or why it is refused.
 
 It is input like any other: a hostile file may have taken over the process. So each value is checked
 again.
@@ -64,7 +64,7 @@ class OnnxCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unknown: tuple[UnknownGroup, ...]
 
 
-class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReaderResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     costs: OnnxCosts | None = None
     refused: Refusal | None = None
     is_unlimited: bool = False
