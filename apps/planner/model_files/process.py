@@ -15,8 +15,8 @@ from typing import IO
 import msgspec
 
 from apps.core.errors import InvalidInput, LabCarbonError
-from apps.planner.model_files.onnx_costs import ReaderResponse, OnnxCosts
 from apps.planner.model_files.limits import MAX_CPU_S, MAX_MEMORY_BYTES, MEMORY_STATUS
+from apps.planner.model_files.onnx_costs import OnnxCosts, ReaderResponse
 from apps.planner.model_files.operators import Shape
 
 MAX_WALL_S = 30.0
