@@ -1,0 +1,1 @@
+"""Before the run: what a command needs, measured with the command itself."""
