@@ -86,13 +86,13 @@ def compute_result(probe: Probe, work: TotalWork) -> ProbeResult:
         )
     power = _power(probe, from_us)
     total_steps, epoch_steps, notes = _total_steps(work, series)
-    missing = _missing(probe, measured_us, steps, total_steps)
+    missing = _missing(probe, measured_us, series, steps, total_steps)
     whole = None
     if not missing and steps is not None and total_steps is not None:
         whole = estimate_whole(
             steps, power.get(RUN), total_steps=total_steps, epoch_steps=epoch_steps
         )
-        notes.extend(_whole_notes(steps, power))
+        notes.extend(_whole_notes(steps, power, has_later=total_steps > (epoch_steps or 0)))
     return ProbeResult(
         probe,
         min(from_us, seen.ended_us) - seen.started_us,
@@ -206,7 +206,11 @@ def _total_steps(
 
 
 def _missing(
-    probe: Probe, measured_us: int, steps: Optional[StepFigures], total_steps: Optional[int]
+    probe: Probe,
+    measured_us: int,
+    series: Optional[StepSeries],
+    steps: Optional[StepFigures],
+    total_steps: Optional[int],
 ) -> str:
     """Return why the whole training is not estimated, or ""."""
     needed_us = probe.options.timing.needed_us
@@ -214,12 +218,12 @@ def _missing(
         if probe.exit_status.exit_code:
             return "the command failed."
         return "the command ended by itself, so this run is the whole."
-    if steps is None:
+    if series is None:
         return (
             "no steps were recognised. Print a counter such as step 12/500, or report steps with "
             "labcarbon_collect.track and run.log(step)."
         )
-    if measured_us * MILLION < needed_us * (MILLION - _TOLERANCE_PPM):
+    if steps is None or measured_us * MILLION < needed_us * (MILLION - _TOLERANCE_PPM):
         return (
             f"{_seconds(measured_us)} past the warm-up are too few. Repeat with a longer --probe, "
             f"so that {_seconds(needed_us)} remain."
@@ -229,15 +233,17 @@ def _missing(
     return ""
 
 
-def _whole_notes(steps: StepFigures, power: Dict[str, PowerFigures]) -> Iterator[str]:
+def _whole_notes(
+    steps: StepFigures, power: Dict[str, PowerFigures], *, has_later: bool
+) -> Iterator[str]:
     if RUN not in power:
         yield "The energy is unknown, because the power of this command was not measured."
     if not steps.evaluations:
         yield "No evaluation was seen. If the training evaluates, it takes longer."
     elif steps.evaluation_steps is None:
         yield "How often the training evaluates is unknown. Evaluations are not included."
-    if steps.first_epoch_us is None:
-        yield "Only one epoch was seen. Later epochs are often faster, which P10 includes."
+    if steps.first_epoch_us is None and has_later:
+        yield "Only the first epoch was measured. Later ones are often faster, which P10 includes."
     yield "An early stop makes the training shorter than estimated."
 
 

@@ -133,9 +133,9 @@ def measured_from_us(
     series: Optional[StepSeries], *, started_us: int, warm_up_us: int, ended_us: int
 ) -> int:
     """Return the end of the warm-up: ``warm_up_us`` after the start, later if the steps are not
-    steady yet, but within the first half of the steps.
+    steady yet, but within the first half of the probe and of its steps.
     """
-    earliest_us = started_us + warm_up_us
+    earliest_us = started_us + min(warm_up_us, (ended_us - started_us) // 2)
     if series is None or len(series.events) < 2 * _STEADY_STEPS:
         return earliest_us
     events = series.events
@@ -149,7 +149,7 @@ def measured_from_us(
         if next_us * MILLION <= reference_us * _STEADY_RATIO_PPM:
             is_first = events[index - 1][0] < earliest_us
             return earliest_us if is_first else at_us
-    return max(earliest_us, events[middle][0])
+    return max(earliest_us, min(events[middle][0], ended_us))
 
 
 def measure_steps(

@@ -67,10 +67,10 @@ class ProcessGroup:
                 members[stat.pid] = stat
                 pending.extend(children.get(stat.pid, ()))
         for stat in members.values():
-            if not stat.threads and stat.ppid == own_pid and stat.pid not in self._roots:
+            if stat.has_ended and stat.ppid == own_pid and stat.pid not in self._roots:
                 with suppress(ChildProcessError):
                     os.waitpid(stat.pid, os.WNOHANG)
-        self.stats = [stat for stat in members.values() if stat.threads]
+        self.stats = [stat for stat in members.values() if not stat.has_ended]
         self._known.update(Member(stat.pid, stat.start_ticks) for stat in self.stats)
         return self.stats
 

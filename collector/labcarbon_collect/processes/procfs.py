@@ -23,6 +23,7 @@ class Stat(NamedTuple):
     threads: int  # 0 in a zombie
     minor_faults: int = 0  # page faults without a read from disk
     resident_pages: int = 0
+    has_ended: bool = False  # a zombie: its parent has not waited for it
 
 
 def parse_stat(line: bytes) -> Stat:
@@ -43,6 +44,7 @@ def parse_stat(line: bytes) -> Stat:
         threads=int(fields[17]),
         minor_faults=int(fields[7]),
         resident_pages=int(fields[21]),
+        has_ended=fields[0] in (b"Z", b"X"),
     )
 
 
