@@ -1,1 +1,1 @@
-"""Before the run: what a command needs, measured with the command itself."""
+"""What a training needs, before it starts: from the code of its model, or from a probe."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from labcarbon_collect.config import read_login
-from labcarbon_collect.plan.probe import ProbeOptions, run_probe
-from labcarbon_collect.plan.probe_result import TotalWork, compute_result, format_lines, to_json
-from labcarbon_collect.plan.probed_command import ProbeTiming
+from labcarbon_collect.plan.probe.probed_command import ProbeTiming
+from labcarbon_collect.plan.probe.result import TotalWork, compute_result, format_lines, to_json
+from labcarbon_collect.plan.probe.runner import ProbeOptions, run_probe
 
 from tests.collector.collector_process import Collector
 from tests.collector.plan.trainings import script

@@ -22,16 +22,16 @@ from labcarbon_collect.api.run_client import RunReporter
 from labcarbon_collect.config import RUN_VARIABLE, Login
 from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint.builder import Survey
-from labcarbon_collect.plan.changed_files import FileSurvey, changed_files, survey_folder
-from labcarbon_collect.plan.power_samples import PowerSampler, PowerSamples, now_us
-from labcarbon_collect.plan.probed_command import (
+from labcarbon_collect.plan.probe.changed_files import FileSurvey, changed_files, survey_folder
+from labcarbon_collect.plan.probe.power_samples import PowerSampler, PowerSamples, now_us
+from labcarbon_collect.plan.probe.probed_command import (
     ITSELF,
     Observations,
     ProbedCommand,
     ProbeTiming,
 )
-from labcarbon_collect.plan.scratch import python_path, resolve_command
-from labcarbon_collect.plan.step_series import Line, Moment, steps_of_output
+from labcarbon_collect.plan.probe.scratch import python_path, resolve_command
+from labcarbon_collect.plan.probe.step_series import Line, Moment, steps_of_output
 from labcarbon_collect.runs.child_process import ExitStatus
 from labcarbon_collect.runs.closing import close_run
 from labcarbon_collect.runs.daemon_link import DaemonLink

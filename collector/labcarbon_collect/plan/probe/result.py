@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from labcarbon_collect.figure_text import energy_text
-from labcarbon_collect.plan.power_samples import CPU, GPU, NODE
-from labcarbon_collect.plan.probe import Probe
-from labcarbon_collect.plan.probe_statistics import (
+from labcarbon_collect.plan.probe.power_samples import CPU, GPU, NODE
+from labcarbon_collect.plan.probe.runner import Probe
+from labcarbon_collect.plan.probe.statistics import (
     MILLION,
     PowerFigures,
     Range,
@@ -20,13 +20,13 @@ from labcarbon_collect.plan.probe_statistics import (
     measure_steps,
     measured_from_us,
 )
-from labcarbon_collect.plan.step_series import evaluation_marks, find_steps, sampled_series
+from labcarbon_collect.plan.probe.step_series import evaluation_marks, find_steps, sampled_series
+from labcarbon_collect.plan.text import bytes_text
 
 VERSION = 1
 RUN = "run"
 _TOLERANCE_PPM = 20_000  # the last interval of a measurement may be incomplete
 _MAX_CHANGED = 20
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def format_lines(result: ProbeResult) -> Iterator[str]:
     if RUN not in result.power:
         yield "Power of this command: unknown"
     if seen.memory_peak_bytes:
-        yield f"Peak memory of the processes: {divide(seen.memory_peak_bytes, _MIB)} MiB"
+        yield f"Peak memory of the processes: {bytes_text(seen.memory_peak_bytes)}"
     memory_mib = probe.power.gpu_memory_mib()
     if memory_mib is not None:
         yield f"Peak memory of the GPUs: {memory_mib[1]} MiB ({memory_mib[0]} MiB at the start)"

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from labcarbon_collect.config import client_sockets
 from labcarbon_collect.ipc.client import Client, DaemonUnavailable, response_error
-from labcarbon_collect.plan.probe_statistics import (
+from labcarbon_collect.plan.probe.statistics import (
     MILLION,
     PowerFigures,
     divide,

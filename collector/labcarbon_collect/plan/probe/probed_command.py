@@ -9,11 +9,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from labcarbon_collect.plan.command_output import CommandOutput
-from labcarbon_collect.plan.guardian import Guardian
-from labcarbon_collect.plan.power_samples import now_us
-from labcarbon_collect.plan.probe_statistics import MILLION
-from labcarbon_collect.plan.process_group import (
+from labcarbon_collect.plan.probe.command_output import CommandOutput
+from labcarbon_collect.plan.probe.guardian import Guardian
+from labcarbon_collect.plan.probe.power_samples import now_us
+from labcarbon_collect.plan.probe.process_group import (
     Member,
     ProcessGroup,
     adopt_orphans,
@@ -21,6 +20,7 @@ from labcarbon_collect.plan.process_group import (
     own_children,
     read_stats,
 )
+from labcarbon_collect.plan.probe.statistics import MILLION
 from labcarbon_collect.processes.process_table import process_clock
 from labcarbon_collect.runs.child_process import ExitStatus, GatedProcess
 

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import List, Sequence
 
-from labcarbon_collect.plan.process_group import Member, ProcessGroup
+from labcarbon_collect.plan.probe.process_group import Member, ProcessGroup
 
 _DONE = b"done\n"
 _POLL_S = 0.1

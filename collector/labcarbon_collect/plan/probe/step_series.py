@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections import Counter as Count
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from labcarbon_collect.plan.autocorrelation import Period, find_period
-from labcarbon_collect.plan.probe_statistics import StepSeries, successive
-from labcarbon_collect.plan.progress_lines import (
+from labcarbon_collect.plan.probe.autocorrelation import Period, find_period
+from labcarbon_collect.plan.probe.progress_lines import (
     EPOCH,
     is_evaluation,
     line_shape,
     parse_counters,
 )
+from labcarbon_collect.plan.probe.statistics import StepSeries, successive
 
 REPORTS, OUTPUT, LINES = "reports", "output", "lines"
 _MIN_COUNTS, _MIN_LINES, _MIN_EPOCHS = 4, 8, 4
