@@ -1,8 +1,8 @@
 """Estimate a training before it starts: memory and operations of the model, from its own code, or
 time, power and memory from a probe of the command.
 
---model: the model is built and run once under PyTorch's fake tensors: nothing is allocated, nothing is
-computed and no GPU is needed. Run this in the Python environment of the training.
+--model: the model is built and run once under PyTorch's fake tensors: nothing is allocated,
+nothing is computed and no GPU is needed. Run this in the Python environment of the training.
 
 Example: labcarbon-collect plan --model package.module:build --input 3x224x224 --batch 32
 With integer ids: --input tokens:512:vocab=30522. Other inputs: a function inputs(batch) in the
@@ -121,9 +121,7 @@ def _add_probe_arguments(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="steps of an epoch (default: the end of the counter that the command prints)",
     )
-    group.add_argument(
-        "--project", metavar="P", help="slug of the project that the probe counts to"
-    )
+    group.add_argument("--project", metavar="P", help="slug of the project of the probe")
     group.add_argument("--name", metavar="N", help="name of the run (default: the script's name)")
 
 

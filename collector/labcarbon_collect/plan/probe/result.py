@@ -262,7 +262,7 @@ def _step_lines(result: ProbeResult) -> Iterator[str]:
     if steps.p10_us is not None and steps.p90_us is not None:
         spread = f" (P10–P90 {_step_text(steps.p10_us)} to {_step_text(steps.p90_us)})"
     yield f"Steps: {steps.seen} seen, {steps.measured} measured, by {series.name}"
-    yield f"Time per step: {_step_text(steps.p50_us)} s{spread}, mean {_step_text(steps.mean_us)} s"
+    yield f"Time per step: {_step_text(steps.p50_us)}{spread}, mean {_step_text(steps.mean_us)}"
     if steps.evaluations:
         lengths = ", ".join(_seconds(item.length_us) for item in steps.evaluations[:5])
         every = f", every {steps.evaluation_steps} steps" if steps.evaluation_steps else ""
@@ -319,10 +319,10 @@ def _duration(length_us: int) -> str:
 
 
 def _step_text(length_us: int) -> str:
-    """Return seconds with three decimals, or six below 10 ms."""
-    if length_us < 10_000:
-        return f"{length_us / MILLION:.6f}"
-    return f"{length_us / MILLION:.3f}"
+    """Return the time of a step in s, or in ms below one second."""
+    if length_us < MILLION:
+        return f"{length_us / 1000:.1f} ms"
+    return f"{length_us / MILLION:.2f} s"
 
 
 def _watts(power_mw: int) -> str:
