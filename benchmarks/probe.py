@@ -1,6 +1,6 @@
 """Probes of 12 CPU trainings against their complete runs: steps and duration. Times are scaled: a
-probe of 9 s (3 s of warm-up) for a training of about 20 s, instead of 90 s (30 s) for hours. As root
-it runs with high priority, because other programs slow the two runs differently.
+probe of 9 s (3 s of warm-up) for a training of about 20 s, instead of 90 s (30 s) for hours. As
+root it runs with high priority, because other programs slow the two runs differently.
 
 With --energy: energy of synthetic power series with the mean power and duration of MLPerf results
 and the drift that was published for such logs. Public logs of power over time are not part of the

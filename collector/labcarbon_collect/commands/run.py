@@ -34,7 +34,6 @@ from labcarbon_collect.runs import daemon_link, preflight_text
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import options as work_options
 from labcarbon_collect.runs.child_process import GatedProcess
-from labcarbon_collect.runs.closing import close_run
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.destination import destination_line, mismatch_warning
 from labcarbon_collect.runs.failure import OomKillCounter
@@ -46,6 +45,7 @@ from labcarbon_collect.runs.greenest_start import (
 from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.own_daemon import start_own_daemon
 from labcarbon_collect.runs.payload import RunPayload, start_background_hash, start_late_survey
+from labcarbon_collect.runs.run_end import close_run
 from labcarbon_collect.runs.startup import (
     EXIT_BLOCKED,
     RunStartup,

@@ -33,7 +33,6 @@ from labcarbon_collect.plan.probe.probed_command import (
 from labcarbon_collect.plan.probe.scratch import python_path, resolve_command
 from labcarbon_collect.plan.probe.step_series import Line, Moment, steps_of_output
 from labcarbon_collect.runs.child_process import ExitStatus
-from labcarbon_collect.runs.closing import close_run
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.destination import destination_line
 from labcarbon_collect.runs.failure import OomKillCounter
@@ -41,6 +40,7 @@ from labcarbon_collect.runs.options import RunSpec
 from labcarbon_collect.runs.own_daemon import start_own_daemon
 from labcarbon_collect.runs.payload import RunPayload
 from labcarbon_collect.runs.probe_reports import COUNT_VARIABLE, PROBE_VARIABLE, STEPS_VARIABLE
+from labcarbon_collect.runs.run_end import close_run
 from labcarbon_collect.runs.startup import RunStartup, start_run
 from labcarbon_collect.startup_timeout import STARTUP_TIMEOUT_S
 
