@@ -1,5 +1,5 @@
 """Small trainings on the CPU, as scripts. Each one appends its true steps to the file in ``TRUTH``:
-a line of "µs step" per step, "µs end" at a regular end.
+a line of "µs step" per step, "µs end" at a regular end. One unit of work is 15 ms of CPU time.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ def note(text):
     os.write(_truth, f"{time.monotonic_ns() // 1000} {text}\\n".encode())
 
 def work(units=1):
-    total = 0
-    for i in range(int(units * 200_000)):
-        total += i * i % 7
+    # a fixed CPU time, so that other programs on a busy machine change it little
+    total, end = 0, time.thread_time() + units * 0.015
+    while time.thread_time() < end:
+        total += sum(i * i % 7 for i in range(500))
     return total
 
 def steps():
