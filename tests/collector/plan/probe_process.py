@@ -25,7 +25,7 @@ SECOND = 1_000_000
 ROOT = Path(__file__).resolve().parents[3]
 SHORT = {
     "warm_up_us": SECOND,
-    "needed_us": 3 * SECOND,
+    "needed_us": SECOND,
     "interrupt_us": 2 * SECOND,
     "terminate_us": SECOND,
     "kill_us": 5 * SECOND,

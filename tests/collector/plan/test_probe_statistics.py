@@ -116,6 +116,20 @@ def test_the_first_epoch_has_its_own_mean() -> None:
     assert abs(whole.duration_us.p50 - (50 * 180_000 + 450 * 165_000)) <= 2 * SECOND
 
 
+def test_a_counter_in_tens_includes_the_steps_before_its_first_line() -> None:
+    events = tuple((SECOND * index, index * 10) for index in range(6))
+    result = measure_steps(
+        StepSeries("output", "step", events, first=10), started_us=-SECOND, from_us=0
+    )
+    assert result is not None
+    assert (result.seen, result.mean_us, result.startup_us) == (60, 100_000, 0)
+    resumed = measure_steps(
+        StepSeries("output", "step", events, first=5010), started_us=-SECOND, from_us=0
+    )
+    assert resumed is not None
+    assert resumed.seen == 51
+
+
 def test_too_few_steps_have_no_figures() -> None:
     assert measure_steps(series([100_000] * 2), started_us=0, from_us=0) is None
 

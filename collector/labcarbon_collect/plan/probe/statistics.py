@@ -186,7 +186,7 @@ def measure_steps(
         first_epoch_us, mean_us = _mean_us(first), _mean_us(later)
     known = series.is_spread_known
     return StepFigures(
-        seen=events[-1][1] - events[0][1] + 1,
+        seen=events[-1][1] + _steps_before(series),
         measured=steps,
         p10_us=weighted_quantile(per_step, P10) if known else None,
         p50_us=weighted_quantile(per_step, P50),
@@ -277,6 +277,12 @@ def _energy(duration: Range, power: PowerFigures) -> Range:
     )
 
 
+def _steps_before(series: StepSeries) -> int:
+    """Return the steps up to the first event: more than one if the program counts in tens."""
+    is_from_start = 0 < series.first <= max(1, series.events[1][1])
+    return series.first if is_from_start else 1
+
+
 def _startup_us(
     series: StepSeries,
     started_us: int,
@@ -287,9 +293,7 @@ def _startup_us(
     """Return how much longer everything before an event took than its steps would take."""
     if not series.is_spread_known:
         return 0  # steps were not counted from the start
-    events = series.events
-    is_from_start = 0 < series.first <= max(1, events[1][1])
-    steps_done = event[1] + (series.first if is_from_start else 1)
+    steps_done = event[1] + _steps_before(series)
     evaluation_us = sum(item.length_us for item in evaluations if item.start_us < event[0])
     return max(0, event[0] - started_us - steps_done * step_us - evaluation_us)
 
