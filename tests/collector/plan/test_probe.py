@@ -80,7 +80,7 @@ def test_epochs_count_as_steps_if_nothing_else_does(node: Collector) -> None:
 
 def test_the_end_is_at_a_step_boundary_for_track(node: Collector) -> None:
     run = prepare(node, "reports")
-    result, _ = run.probe(length_us=60 * SECOND, steps=25)
+    result, _ = run.probe(length_us=60 * SECOND, steps=25, timing={"needed_us": 60 * SECOND})
     assert [step for _, step in run.steps] == list(range(1, 25))  # the 25th is in run.log
     assert result["probe"]["steps"]["seen"] == 25
     assert result["probe"]["ended_by"] == "interrupt"
