@@ -1,0 +1,54 @@
+"""Bytes as a range: low, likely, high. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Percent = tuple[int, int, int]  # of low, likely and high
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """Three figures in ascending order."""
+
+    low: int
+    likely: int
+    high: int
+
+    @classmethod
+    def exact(cls, count: int) -> "ByteRange":
+        """Return a range without width."""
+        return cls(count, count, count)
+
+    def __add__(self, other: "ByteRange") -> "ByteRange":
+        return ByteRange(self.low + other.low, self.likely + other.likely, self.high + other.high)
+
+    def times(self, factor: int) -> "ByteRange":
+        """Return the range times a count."""
+        return ByteRange(self.low * factor, self.likely * factor, self.high * factor)
+
+    def percent(self, percent: Percent) -> "ByteRange":
+        """Return a share of each figure, rounded half up."""
+        low, likely, high = percent
+        return ByteRange(
+            (self.low * low + 50) // 100,
+            (self.likely * likely + 50) // 100,
+            (self.high * high + 50) // 100,
+        )
+
+
+NOTHING = ByteRange.exact(0)
+
+
+def largest(ranges: Iterable[ByteRange]) -> ByteRange:
+    """Return the largest low, likely and high figure."""
+    items = list(ranges)
+    return ByteRange(
+        max(item.low for item in items),
+        max(item.likely for item in items),
+        max(item.high for item in items),
+    )
+
+
+def total(ranges: Iterable[ByteRange]) -> ByteRange:
+    """Return the sum."""
+    return sum(ranges, NOTHING)
