@@ -66,7 +66,7 @@ ROWS = [
     ("vit_b_16", "full", None, None, "2.97", 3),
     ("vit_b_16", "last_blocks", LAST_VIT, 1_000_000 // 12, "0.63", 3),
     ("vit_b_16", "head", None, None, "0.49", 3),
-    ("vit_b_16", "lora", None, None, "2.32", 5),
+    ("vit_b_16", "lora", None, None, "2.32", 6),
 ]
 
 
@@ -93,8 +93,10 @@ def test_parts_computed_by_hand() -> None:
         "kept_gradients": ByteRange.exact(0),
         "gathered_weights": ByteRange.exact(0),
         "input": ByteRange.exact(8 * 48 * 4),
-        # 8 · 2 000 (94 % to 105 %) + 40 + 8 · 100 · 4
-        "working": ByteRange(18_280, 19_240, 20_040),
+        # low: 8 · (94 % of 2 000 − 48 · 4) + 40
+        # likely: 8 · (2 000 − 48 · 4) + 40 + 30 % of 8 · 100 · 4 + 60 % of 4 000
+        # high: 8 · (105 % of 2 000 − 48 · 4) + 40 + 8 · 100 · 4 + 4 000
+        "working": ByteRange(13_544, 17_864, 22_504),
         "runtime": ByteRange.exact(0),
     }
     assert memory.deciding_moment == "backward"
@@ -114,7 +116,7 @@ def test_the_head_keeps_no_activations_of_its_body() -> None:
     assert memory.trained_parameters == 110
     assert memory.part("optimiser") == ByteRange.exact(2 * 110 * 4)
     assert memory.deciding_moment == "frozen_body"
-    assert memory.part("working") == ByteRange(6_400, 10_560, 14_400)  # 2, 3.3, 4.5 · 3 200
+    assert memory.part("working") == ByteRange(5_440, 10_560, 12_800)  # 1.7, 3.3, 4 · 3 200
 
 
 def test_mixed_precision_keeps_the_state_and_adds_a_copy() -> None:
@@ -122,7 +124,8 @@ def test_mixed_precision_keeps_the_state_and_adds_a_copy() -> None:
     assert memory.part("weights") == ByteRange.exact(4_000)
     assert memory.part("optimiser") == ByteRange.exact(8_000)
     assert memory.part("copy") == ByteRange.exact(1_990)
-    assert memory.part("working").likely == 8 * 1_100 + 8 * 100 * 2
+    # Half of the largest output, the gradients as they were.
+    assert memory.part("working").likely == 8 * (1_100 - 192) + 30 * 8 * 100 * 2 // 100 + 2_400
 
 
 def test_accumulation_keeps_gradients_during_the_backward_pass() -> None:
@@ -147,7 +150,7 @@ def test_zero_3_divides_the_state() -> None:
 
 def test_the_loss_of_a_language_model_needs_its_outputs_twice_in_fp32() -> None:
     memory = compute_memory(presets()["gpt2_small"], Training(1, precision="mixed"))
-    assert memory.moments[0].bytes.likely == 822_439_936 + 2 * 4 * 1024 * 50_257
+    assert memory.moments[0].bytes.likely == 822_439_936 - 1024 * 8 + 2 * 4 * 1024 * 50_257
     assert memory.part("input") == ByteRange.exact(1024 * 8)
 
 
@@ -297,9 +300,7 @@ def test_a_larger_batch_never_needs_less(costs: ModelCosts, asked: Training, mor
 @given(MODELS, TRAININGS)
 def test_more_sharding_never_needs_more(costs: ModelCosts, asked: Training) -> None:
     needs = [compute_memory(costs, replace(asked, sharding=key)).total for key in SHARDINGS]
-    assert all(
-        _never_more(less, more) for more, less in zip(needs, needs[1:], strict=False)
-    )
+    assert all(_never_more(less, more) for more, less in zip(needs, needs[1:], strict=False))
 
 
 @given(MODELS, TRAININGS, st.sampled_from(SHARDINGS[1:]), st.integers(1, 64))
@@ -311,8 +312,19 @@ def test_more_gpus_never_need_more(
     assert _never_more(compute_memory(costs, many).total, compute_memory(costs, few).total)
 
 
+# AlexNet, VGG-16 and smaller models are not among them: the state of their large heads needs more
+# than the activations of a small batch.
+SMALL_HEADS = [
+    model
+    for model in presets().values()
+    if model.parameters > 10**6
+    and model.head_parameters
+    and 24 * model.head_parameters <= (model.saved_bytes.fp32 or 0)
+]
+
+
 @given(
-    st.sampled_from([model for model in presets().values() if model.head_parameters]),
+    st.sampled_from(SMALL_HEADS),
     st.integers(1, 4096),
     st.sampled_from(sorted(PRECISIONS)),
     st.sampled_from(["adam", "adamw"]),
@@ -326,10 +338,7 @@ def test_full_needs_at_least_lora_and_lora_at_least_the_head(
         compute_memory(costs, replace(asked, part=part)).tensors.likely
         for part in ("full", "lora", "head")
     )
-    if costs.name in {"mlp3", "lenet5"}:  # a small body: LoRA of rank 1 is a large share of it
-        assert full >= head
-    else:
-        assert full >= lora >= head
+    assert full >= lora >= head
 
 
 VERDICTS = [DOES_NOT_FIT, BORDERLINE, FITS]

@@ -66,10 +66,12 @@ def test_every_change_fits_and_keeps_the_samples_of_an_update(
 
 def test_changes_in_the_order_to_try_them() -> None:
     resnet = presets()["resnet50"]
-    changes = changes_that_fit(resnet, Training(64), 4 * GIB)
-    assert keys(changes) == [("smaller_batch",), ("checkpointing",), ("head",)]
-    smaller, checkpointing, head = changes
-    assert (smaller.training.micro_batch, smaller.training.accumulation_steps) == (22, 3)
+    changes = changes_that_fit(resnet, Training(64), 6 * GIB)
+    assert [change.keys[0] for change in changes] == [
+        "smaller_batch", "mixed_precision", "checkpointing", "head",
+    ]  # fmt: skip
+    smaller, _mixed, checkpointing, head = changes
+    assert (smaller.training.micro_batch, smaller.training.accumulation_steps) == (32, 2)
     assert smaller.operations_ppm == 1_000_000
     assert checkpointing.operations_ppm == 1_333_333  # four instead of three
     assert checkpointing.effects == ("one_more_forward_pass",)
@@ -88,13 +90,10 @@ def test_changes_together_if_none_is_enough_alone() -> None:
 
 def test_shards_use_the_fewest_gpus() -> None:
     model = presets()["gpt2_medium"]
-    changes = changes_that_fit(model, Training(1, attention="fused"), 12 * GIB)
-    shards = next(change for change in changes if change.keys == ("shards",))
-    gpus = shards.training.gpus
-    assert shards.training.sharding == "zero3"
-    assert gpus == 2 or not fits(
-        model, replace(shards.training, gpus=gpus // 2), 12 * GIB
-    )
+    (shards,) = changes_that_fit(model, Training(1, attention="fused"), 6 * GIB)
+    assert (shards.keys, shards.training.sharding) == (("shards",), "zero3")
+    assert shards.training.gpus > 2
+    assert not fits(model, replace(shards.training, gpus=shards.training.gpus // 2), 6 * GIB)
 
 
 def test_inference_has_a_smaller_batch_and_half_precision() -> None:

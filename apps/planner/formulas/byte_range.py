@@ -26,6 +26,12 @@ class ByteRange:
         """Return the range times a count."""
         return ByteRange(self.low * factor, self.likely * factor, self.high * factor)
 
+    def without(self, count: int) -> "ByteRange":
+        """Return the range less a part of it; 0 where the part is larger."""
+        return ByteRange(
+            max(0, self.low - count), max(0, self.likely - count), max(0, self.high - count)
+        )
+
     def percent(self, percent: Percent) -> "ByteRange":
         """Return a share of each figure, rounded half up."""
         low, likely, high = percent

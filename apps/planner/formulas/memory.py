@@ -1,9 +1,10 @@
 """The refined formula of training memory, and its verdict against a card. Pure.
 
 ``weights + optimiser state + buffers + input + max(S + w, frozen body, gradients + optimiser
-temporaries) + runtime``. S: bytes saved for the backward pass. w: the largest output. State is
-exact. Activations and the runtime of a GPU are ranges. docs/planner.md has the source of each
-figure and what is fitted.
+temporaries) + runtime``. S: bytes saved for the backward pass, less the input. w: what exists
+beside them in the backward pass, shares of the largest output and of the gradients. State is exact.
+Activations and the runtime of a GPU are ranges. docs/planner.md has the source of each figure and
+what is fitted.
 """
 
 from dataclasses import dataclass
@@ -33,9 +34,23 @@ BORDERLINE_FROM_PERCENT, BORDERLINE_TO_PERCENT = 90, 115
 # Temporaries of an update of all weights at once, in numbers for each trained parameter. None if
 # weights are updated one by one or by a fused kernel, one more with weight decay.
 _TEMPORARIES = {"sgd": 0, "momentum": 0}
-_FROZEN_OF_LARGEST: Percent = (200, 330, 450)  # likely is fitted
-_LORA_OF_FULL = 95  # percent of the saved bytes, fitted
-_CHECKPOINTED: Percent = (8, 20, 40)  # of the saved bytes
+_FROZEN_OF_LARGEST: Percent = (170, 330, 400)  # fitted
+_LORA_OF_FULL: Percent = (85, 95, 110)  # of the saved bytes, fitted
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Percentages of the backward pass, fitted to measured peaks."""
+
+    output: Percent  # of the largest output
+    gradients: Percent  # that exist while most activations are still kept
+    checkpointed: Percent  # of the saved bytes
+
+
+# Blocks of a transformer are alike. A convolutional network has its weights at the end, where the
+# backward pass begins, and its activations at the start.
+_ATTENTION = _Fit((0, 100, 100), (0, 0, 50), (8, 18, 40))
+_OTHER = _Fit((0, 30, 100), (0, 60, 100), (25, 50, 75))
 # Share of the saved bytes of last blocks in percent of their share of the parameters.
 _LAST_BLOCKS_ATTENTION: Percent = (50, 100, 125)
 _LAST_BLOCKS: Percent = (0, 15, 125)
@@ -110,9 +125,7 @@ def compute_memory(costs: ModelCosts, training: Training) -> Memory:
     check_training(training)
     trained = count_trained_parameters(costs, training)
     state = _state(costs, training, trained)
-    saved = estimate_saved_bytes(
-        costs, is_mixed=training.is_mixed, attention=training.attention
-    )
+    saved = estimate_saved_bytes(costs, is_mixed=training.is_mixed, attention=training.attention)
     moments = _moments(costs, training, trained, saved)
     parts = [
         Part("weights", ByteRange.exact(state.weight_bytes)),
@@ -200,40 +213,47 @@ def _input_bytes(costs: ModelCosts) -> int:
     return (costs.input_elements or 0) * (8 if costs.input.endswith("tokens") else 4)
 
 
-def _moments(
-    costs: ModelCosts, training: Training, trained: int, saved: Saved
-) -> tuple[Part, ...]:
+def _moments(costs: ModelCosts, training: Training, trained: int, saved: Saved) -> tuple[Part, ...]:
     """Return the memory of each moment of a step that can be its peak, beside the state."""
     output = working_bytes(costs, is_mixed=training.is_mixed).times(training.micro_batch)
     frozen = Part("frozen_body", output.percent(_FROZEN_OF_LARGEST))
     if training.is_inference:
         return (frozen,)
-    backward = _saved_bytes(costs, training, trained, saved) + output
-    number_bytes = training.number_bytes
+    number_bytes, gradients = training.number_bytes, NOTHING
+    if training.accumulation_steps == 1:
+        shards = _shards(training, "zero2")
+        gradients = ByteRange.exact(_ceiling(trained * number_bytes, shards))
+    fit = _fit(costs)
+    backward = total(
+        (
+            _saved_bytes(costs, training, trained, saved),
+            output.percent(fit.output),
+            gradients.percent(fit.gradients),
+        )
+    )
     copies = _TEMPORARIES.get(training.optimiser, 1)
     one = _ceiling(trained * number_bytes, _shards(training, "zero1"))
-    update = ByteRange(0, copies * one, (copies + 1) * one)
-    if training.accumulation_steps == 1:
-        gradients = _ceiling(trained * number_bytes, _shards(training, "zero2"))
-        update += ByteRange.exact(gradients)
+    update = gradients + ByteRange(0, copies * one, (copies + 1) * one)
     moments = (Part("backward", backward), Part("update", update))
     return (*moments, frozen) if training.part in {"head", "last_blocks"} else moments
 
 
-def _saved_bytes(
-    costs: ModelCosts, training: Training, trained: int, saved: Saved
-) -> ByteRange:
+def _saved_bytes(costs: ModelCosts, training: Training, trained: int, saved: Saved) -> ByteRange:
     """Return the bytes that the trained part keeps for the backward pass of one micro-batch."""
-    count = saved.bytes.times(training.micro_batch)
+    count = saved.bytes.without(_input_bytes(costs)).times(training.micro_batch)
     if training.precision != "mixed":
         count += ByteRange.exact(costs.fixed_bytes_fp32)
     if training.part == "head":
         return NOTHING
     if training.part == "lora":
-        count = count.percent((_LORA_OF_FULL,) * 3)
+        count = count.percent(_LORA_OF_FULL)
     if training.part == "last_blocks":
         count = _last_blocks(costs, training, trained, count)
-    return count.percent(_CHECKPOINTED) if training.has_checkpointing else count
+    return count.percent(_fit(costs).checkpointed) if training.has_checkpointing else count
+
+
+def _fit(costs: ModelCosts) -> _Fit:
+    return _ATTENTION if has_attention(costs) else _OTHER
 
 
 def _last_blocks(
@@ -245,9 +265,7 @@ def _last_blocks(
         share = trained * PPM // max(1, costs.parameters)
         percent = _LAST_BLOCKS_ATTENTION if has_attention(costs) else _LAST_BLOCKS
     low, likely, high = (min(PPM, share * each // 100) for each in percent)
-    return ByteRange(
-        count.low * low // PPM, count.likely * likely // PPM, count.high * high // PPM
-    )
+    return ByteRange(count.low * low // PPM, count.likely * likely // PPM, count.high * high // PPM)
 
 
 def _runtime(training: Training, tensors: ByteRange) -> ByteRange:

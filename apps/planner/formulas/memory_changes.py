@@ -55,9 +55,7 @@ def largest_batch(costs: ModelCosts, training: Training, card_bytes: int) -> int
     return low or None
 
 
-def changes_that_fit(
-    costs: ModelCosts, training: Training, card_bytes: int
-) -> tuple[Change, ...]:
+def changes_that_fit(costs: ModelCosts, training: Training, card_bytes: int) -> tuple[Change, ...]:
     """Return the changes after which the training fits, each alone, in the order to try them.
 
     If none is enough alone, the result is one change with several keys. It is empty if the training
@@ -107,9 +105,7 @@ def _enough(
     return smaller and _change(costs, (*keys, "smaller_batch"), before, smaller)
 
 
-def _change(
-    costs: ModelCosts, keys: tuple[str, ...], before: Training, after: Training
-) -> Change:
+def _change(costs: ModelCosts, keys: tuple[str, ...], before: Training, after: Training) -> Change:
     work, new_work = _work(before), _work(after)
     return Change(
         keys=keys,
@@ -129,9 +125,7 @@ def _fits(costs: ModelCosts, training: Training, card_bytes: int) -> bool:
     return judge(compute_memory(costs, training).total, card_bytes) == FITS
 
 
-def _with_smaller_batch(
-    costs: ModelCosts, training: Training, card_bytes: int
-) -> Training | None:
+def _with_smaller_batch(costs: ModelCosts, training: Training, card_bytes: int) -> Training | None:
     """The same samples for each update, or a few more, in more and smaller passes."""
     steps = training.accumulation_steps
     samples = training.micro_batch * steps
