@@ -1,6 +1,7 @@
 """The refined formula of training memory: rows computed by hand, and what must always hold."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -300,7 +301,7 @@ def test_a_larger_batch_never_needs_less(costs: ModelCosts, asked: Training, mor
 @given(MODELS, TRAININGS)
 def test_more_sharding_never_needs_more(costs: ModelCosts, asked: Training) -> None:
     needs = [compute_memory(costs, replace(asked, sharding=key)).total for key in SHARDINGS]
-    assert all(_never_more(less, more) for more, less in zip(needs, needs[1:], strict=False))
+    assert all(_never_more(less, more) for more, less in pairwise(needs))
 
 
 @given(MODELS, TRAININGS, st.sampled_from(SHARDINGS[1:]), st.integers(1, 64))
