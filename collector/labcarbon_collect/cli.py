@@ -19,6 +19,7 @@ COMMANDS: Tuple[Tuple[str, str], ...] = (
         ),
     ),
     ("check", "check whether a command repeats a run: labcarbon-collect check -- python train.py"),
+    ("plan", "estimate memory and operations of a training before it starts"),
     ("login", "log in as a person with a one-time code from the server"),
     ("enrol", "enrol this machine with a one-time code or a fleet token from the Nodes page"),
     ("daemon", "measure this machine, store the energy windows, upload them"),

@@ -50,3 +50,4 @@ class ModelCosts:
     largest_output: int | None = None  # elements of the largest output of a layer
     layers: tuple[LayerCosts, ...] = ()
     source: str = ""
+    origin: str = ""  # of the saved bytes: 'code', 'preset'; '' if there are none

@@ -1,0 +1,3 @@
+from torch.autograd import graph
+
+__all__ = ["graph"]

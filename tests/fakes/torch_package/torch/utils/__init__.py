@@ -1,0 +1,3 @@
+from torch.utils import flop_counter
+
+__all__ = ["flop_counter"]
