@@ -74,10 +74,10 @@ def reply(computed: ComputedEstimate) -> dict[str, Any]:
         "facts": dict(figures.facts) if figures else {},
         "missing": computed.missing,
         "is_order_of_magnitude": computed.basis == Basis.CATALOGUE,
-        "time_us": range_reply(figures and figures.time_us),
-        "reserve_us": figures and figures.reserve_us,
-        "gpu_energy_mj": range_reply(figures and figures.gpu_energy_mj),
-        "node_energy_mj": range_reply(figures and figures.node_energy_mj),
+        "time_us": range_reply(figures.time_us if figures else None),
+        "reserve_us": figures.reserve_us if figures else None,
+        "gpu_energy_mj": range_reply(figures.gpu_energy_mj if figures else None),
+        "node_energy_mj": range_reply(figures.node_energy_mj if figures else None),
         "emission_ug": range_reply(computed.emission_ug),
         "cost_ucurrency": range_reply(computed.cost_ucurrency),
         "currency": price.currency if price else None,
@@ -87,7 +87,9 @@ def reply(computed: ComputedEstimate) -> dict[str, Any]:
 
 def range_reply(figure: Range | None) -> dict[str, int] | None:
     """Return a range as an API response."""
-    return figure and {"low": figure.low, "likely": figure.likely, "high": figure.high}
+    if figure is None:
+        return None
+    return {"low": figure.low, "likely": figure.likely, "high": figure.high}
 
 
 def _serving_reply(month: ServingEstimate) -> dict[str, Any]:
@@ -148,7 +150,9 @@ def _place(lab: Lab, place: dict[str, Any]) -> Place:
     node = site = None
     if place.get("node") is not None and (node := node_of(lab, place["node"])) is None:
         raise InvalidInput(
-            "There is no such node in this lab.", field="place.node", hint="Use the UUID of its page."
+            "There is no such node in this lab.",
+            field="place.node",
+            hint="Use the UUID of its page.",
         )
     if place.get("site") is not None and (site := site_of(lab, place["site"])) is None:
         raise InvalidInput(

@@ -23,21 +23,21 @@ def work_from_params(params: Mapping[str, Any]) -> Work:
     unknown, such as max_steps −1.
     """
     by_name = {name.rpartition(".")[2].lower(): value for name, value in params.items()}
-    return Work(
-        **{
-            field: next(
-                (number for name in names if (number := _whole(by_name.get(name))) is not None),
-                None,
-            )
-            for field, names in _NAMES.items()
-        }
-    )
+    numbers = {
+        field: next(
+            (number for name in names if (number := _whole(by_name.get(name))) is not None), None
+        )
+        for field, names in _NAMES.items()
+    }
+    return Work(numbers["samples"], numbers["epochs"], numbers["steps"], numbers["batch"])
 
 
 def fill_work(stated: Work, params: Mapping[str, Any]) -> Work:
     """Return the stated work, with unknown parts from parameters. A stated total is the total."""
     known = work_from_params(params)
-    filled = replace(stated, samples=stated.samples or known.samples, batch=stated.batch or known.batch)
+    filled = replace(
+        stated, samples=stated.samples or known.samples, batch=stated.batch or known.batch
+    )
     if stated.is_known:
         return filled
     return replace(filled, epochs=known.epochs, steps=known.steps)

@@ -90,9 +90,9 @@ def family_runs(
         .order_by("-started_us", "-pk")[: 2 * MAX_RUNS]
     )
     use = measured_use(lab, [run.uuid for run in runs])
-    usable = [
-        run for run in runs if _is_on(use.get(run.uuid, Measured()), card=card, gpus=gpus)
-    ][:MAX_RUNS]
+    usable = [run for run in runs if _is_on(use.get(run.uuid, Measured()), card=card, gpus=gpus)][
+        :MAX_RUNS
+    ]
     return _past_runs(usable, use, parts.recipe)
 
 
@@ -105,11 +105,13 @@ def _is_on(use: Measured, *, card: str | None, gpus: int | None) -> bool:
 def _past_runs(runs: Iterable[Run], use: dict[UUID, Measured], recipe: str) -> list[PastRun]:
     listed = list(runs)
     prints = {
-        row.run_id: row
-        for row in Fingerprint.objects.filter(run__in=listed).only("told", "recipe")
+        row.run_id: row for row in Fingerprint.objects.filter(run__in=listed).only("told", "recipe")
     }
     inputs = dict(Estimate.objects.filter(run__in=listed).values_list("run_id", "input"))
-    return [_past_run(run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), recipe) for run in listed]
+    return [
+        _past_run(run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), recipe)
+        for run in listed
+    ]
 
 
 def _past_run(

@@ -8,7 +8,6 @@ from apps.core.api import StrictSerializer
 from apps.planner.choices import Basis, Precision, ServingBasis, Trainable
 
 _MAX_COUNT = 10**15
-_OPTIONAL = {"required": False, "allow_null": True}
 
 
 def _count(*, maximum: int = _MAX_COUNT, help_text: str = "") -> serializers.IntegerField:
@@ -71,12 +70,19 @@ class WorkBody(StrictSerializer):
 
 
 class PlaceBody(StrictSerializer):
-    node = serializers.UUIDField(**_OPTIONAL)
+    node = serializers.UUIDField(required=False, allow_null=True)
     site = serializers.IntegerField(
-        min_value=1, max_value=2**63 - 1, help_text="number of a site, without a node", **_OPTIONAL
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="number of a site, without a node",
+        required=False,
+        allow_null=True,
     )
     gpu = serializers.CharField(
-        max_length=200, help_text="name of the GPU; left out: of the node", **_OPTIONAL
+        max_length=200,
+        help_text="name of the GPU; left out: of the node",
+        required=False,
+        allow_null=True,
     )
 
 
@@ -101,40 +107,51 @@ class PowerBody(serializers.Serializer[Any]):
 
 
 class ProbePowerBody(serializers.Serializer[Any]):
-    gpu = PowerBody(help_text="of the GPUs", **_OPTIONAL)
-    run = PowerBody(help_text="of the command on all devices of its node", **_OPTIONAL)
+    gpu = PowerBody(help_text="of the GPUs", required=False, allow_null=True)
+    run = PowerBody(
+        help_text="of the command on all devices of its node", required=False, allow_null=True
+    )
 
 
 class ProbeBody(serializers.Serializer[Any]):
     """The result of ``labcarbon-collect plan --probe``. Other keys are not needed."""
 
     measured_us = serializers.IntegerField(min_value=0, max_value=_MAX_COUNT)
-    steps = ProbeStepsBody(**_OPTIONAL)
+    steps = ProbeStepsBody(required=False, allow_null=True)
     power_mw = ProbePowerBody(required=False)
 
 
 class ServingBody(StrictSerializer):
     requests_per_day = serializers.IntegerField(min_value=1, max_value=10**12)
     run = serializers.UUIDField(
-        help_text="a service run of the lab that counted its requests", **_OPTIONAL
+        help_text="a service run of the lab that counted its requests",
+        required=False,
+        allow_null=True,
     )
     benchmark = serializers.CharField(
-        max_length=40, help_text="of MLPerf Inference, without a service run", **_OPTIONAL
+        max_length=40,
+        help_text="of MLPerf Inference, without a service run",
+        required=False,
+        allow_null=True,
     )
 
 
 class JobBody(StrictSerializer):
-    model = ModelBody(**_OPTIONAL)
+    model = ModelBody(required=False, allow_null=True)
     training = TrainingBody(required=False)
     work = WorkBody(required=False)
     place = PlaceBody(required=False)
-    project = serializers.CharField(max_length=60, **_OPTIONAL)
-    fingerprint = serializers.DictField(help_text="docs/fingerprint.md", **_OPTIONAL)
-    like_run = serializers.UUIDField(
-        help_text="a past run, whose fingerprint is used without an own one", **_OPTIONAL
+    project = serializers.CharField(max_length=60, required=False, allow_null=True)
+    fingerprint = serializers.DictField(
+        help_text="docs/fingerprint.md", required=False, allow_null=True
     )
-    probe = ProbeBody(**_OPTIONAL)
-    serving = ServingBody(**_OPTIONAL)
+    like_run = serializers.UUIDField(
+        help_text="a past run, whose fingerprint is used without an own one",
+        required=False,
+        allow_null=True,
+    )
+    probe = ProbeBody(required=False, allow_null=True)
+    serving = ServingBody(required=False, allow_null=True)
     store = serializers.BooleanField(
         default=False, help_text="store the estimate for a run; needs the scope runs:write"
     )

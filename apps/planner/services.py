@@ -104,9 +104,9 @@ def create_estimate(
         version=ESTIMATE_VERSION,
         currency=conditions.price.currency if conditions.price else "",
         conditions=conditions.to_json(),
-        **_columns("time", "us", figures and figures.time_us),
-        **_columns("gpu_energy", "mj", figures and figures.gpu_energy_mj),
-        **_columns("node_energy", "mj", figures and figures.node_energy_mj),
+        **_columns("time", "us", figures.time_us if figures else None),
+        **_columns("gpu_energy", "mj", figures.gpu_energy_mj if figures else None),
+        **_columns("node_energy", "mj", figures.node_energy_mj if figures else None),
         **_columns("emission", "ug", computed.emission_ug),
         **_columns("cost", "ucurrency", computed.cost_ucurrency),
     )
@@ -179,9 +179,7 @@ def _figures(
     return _by_operations(lab, job, work, card, flops)
 
 
-def _by_operations(
-    lab: Lab, job: JobInput, work: Work, card: str, flops: int
-) -> Figures | None:
+def _by_operations(lab: Lab, job: JobInput, work: Work, card: str, flops: int) -> Figures | None:
     assert job.model is not None
     gpus = job.training.gpus or 1
     past = past_operations(
@@ -199,7 +197,9 @@ def _by_operations(
     if figures is not None:
         return figures
     rated = _rated(lab, card, job.training.precision)
-    return rated and from_catalogue(
+    if rated is None:
+        return None
+    return from_catalogue(
         flops, rated, is_large=is_large_net, gpus=gpus, stops_early=work.stops_early
     )
 
@@ -241,9 +241,7 @@ def _missing(job: JobInput, work: Work, parts: Parts | None, card: str | None) -
 
 def _check_size(computed: ComputedEstimate) -> None:
     figures = computed.figures
-    ranges = (
-        (figures.time_us, figures.gpu_energy_mj, figures.node_energy_mj) if figures else ()
-    )
+    ranges = (figures.time_us, figures.gpu_energy_mj, figures.node_energy_mj) if figures else ()
     for each in (*ranges, computed.emission_ug, computed.cost_ucurrency):
         if each is not None and each.high > INT64_MAX:
             raise InvalidInput(

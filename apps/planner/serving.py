@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import cache
 
 from apps.accounts.models import Lab
+from apps.carbon.figures.energy import figures_of_runs
 from apps.catalog.data_files import rows_of
 from apps.catalog.packs import DATA
-from apps.carbon.figures.energy import figures_of_runs
 from apps.planner.choices import ServingBasis
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.serving import MLPERF, OWN_SERVICE, monthly_energy

@@ -156,4 +156,3 @@ def _price(site: Site, hour: int) -> PriceNow | None:
     if row is None or row.ucurrency_per_kwh is None:
         return None
     return PriceNow(row.ucurrency_per_kwh, row.currency, row.pk, False)
-

@@ -216,9 +216,7 @@ def from_probe(probe: Probe, work: Work) -> Figures | None:
         + (total - first_steps) * probe.step_us
         + (total // probe.evaluation_steps * probe.evaluation_us if probe.evaluation_steps else 0)
     )
-    error_ppm = min(
-        900_000, max(_PROBE_TIME_PPM, divide(probe.variation_ppm * _NORMAL90_PPM, PPM))
-    )
+    error_ppm = min(900_000, max(_PROBE_TIME_PPM, divide(probe.variation_ppm * _NORMAL90_PPM, PPM)))
     spread = Spread(PPM - error_ppm, PPM + error_ppm)
     if probe.first_step_us is None and total > first_steps:
         later = divide((total - first_steps) * probe.step_us * (PPM - _LATER_EPOCH_PPM), time_us)
@@ -266,9 +264,7 @@ def from_operations(
         least = combine(least, EARLY_STOP)
 
     def of(value: Callable[[PastOperations], int | None]) -> Range | None:
-        values = [
-            Fraction(flops * amount, run.flops) for run in usable if (amount := value(run))
-        ]
+        values = [Fraction(flops * amount, run.flops) for run in usable if (amount := value(run))]
         return _range(values, least, EXACT) if values else None
 
     time_us = of(lambda run: run.time_us)
