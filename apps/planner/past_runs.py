@@ -161,7 +161,8 @@ def past_operations(
     use = measured_use(lab, [row.run.uuid for row, _, _ in alike if row.run])
     result = []
     for row, flops, is_same_model in alike:
-        assert row.run is not None and row.run.ended_us is not None
+        assert row.run is not None
+        assert row.run.ended_us is not None
         measured = use.get(row.run.uuid)
         if measured is not None and _is_on(measured, card=card, gpus=training.gpus or 1):
             result.append(

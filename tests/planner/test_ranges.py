@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apps.core.units import PPM
 from apps.planner.formulas.ranges import (
-    _T90,
+    _T90_PPM,
     EXACT,
     Range,
     Spread,
@@ -55,7 +55,7 @@ def test_the_next_value_has_the_prediction_interval(values: list[int]) -> None:
     count = len(logs)
     mean = math.fsum(logs) / count
     deviation = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / (count - 1))
-    quantile = float(_T90[count - 2]) if count - 2 < len(_T90) else NormalDist().inv_cdf(0.9)
+    quantile = _T90_PPM[count - 2] / PPM if count - 2 < len(_T90_PPM) else NormalDist().inv_cdf(0.9)
     factor = min(math.log(1000), quantile * deviation * math.sqrt(1 + 1 / count))
     assert spread is not None
     assert float(likely) == pytest.approx(math.exp(mean), rel=1e-9)
@@ -67,7 +67,7 @@ def test_one_value_has_no_spread() -> None:
 
 
 def test_quantiles_of_students_t_fall_to_the_normal_one() -> None:
-    quantiles = [float(value) for value in _T90]
+    quantiles = [value / PPM for value in _T90_PPM]
     assert quantiles == sorted(quantiles, reverse=True)
     assert quantiles[0] == pytest.approx(math.tan(math.pi * 0.4), abs=1e-5)  # closed form for 1
     assert quantiles[1] == pytest.approx(0.8 / math.sqrt(2 * 0.09), abs=1e-5)  # … and for 2

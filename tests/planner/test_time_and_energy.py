@@ -39,8 +39,10 @@ def test_one_run_is_scaled_by_samples_and_epochs() -> None:
     assert figures.basis == Basis.OWN_RUNS
     assert figures.time_us.likely == 6 * HOUR
     assert (figures.gpu_energy_mj, figures.node_energy_mj) != (None, None)
-    assert figures.gpu_energy_mj and figures.gpu_energy_mj.likely == 6 * 700_000
-    assert figures.node_energy_mj and figures.node_energy_mj.likely == 6 * 900_000
+    assert figures.gpu_energy_mj
+    assert figures.gpu_energy_mj.likely == 6 * 700_000
+    assert figures.node_energy_mj
+    assert figures.node_energy_mj.likely == 6 * 900_000
     assert figures.time_us.high == 9 * HOUR, "one run has no spread: ×÷ 1.5"
     assert figures.time_us.low == pytest.approx(4 * HOUR, rel=1e-6)
     assert figures.reserve_us == 9 * HOUR
@@ -122,8 +124,10 @@ PROBE = Probe(90_000_000, 450, 200_000, gpu_mw=250_000, node_mw=350_000)
 def test_a_probe_is_extended_to_all_steps() -> None:
     figures = check(from_probe(PROBE, Work(steps=36_000)))
     assert figures.time_us.likely == 2 * HOUR
-    assert figures.gpu_energy_mj and figures.gpu_energy_mj.likely == 250_000 * 7200
-    assert figures.node_energy_mj and figures.node_energy_mj.likely == 350_000 * 7200
+    assert figures.gpu_energy_mj
+    assert figures.gpu_energy_mj.likely == 250_000 * 7200
+    assert figures.node_energy_mj
+    assert figures.node_energy_mj.likely == 350_000 * 7200
     assert figures.time_us.high == 2 * HOUR * 103 // 100
     assert figures.reserve_us == 124 * 60_000_000, "whole minutes, up"
 
@@ -161,7 +165,8 @@ PAST = PastOperations(10**15, HOUR, 400_000, 600_000)
 def test_operations_by_the_labs_own_energy() -> None:
     figures = check(from_operations(3 * 10**15, [PAST], is_large=True, gpus=1, stops_early=False))
     assert figures.time_us.likely == 3 * HOUR
-    assert figures.node_energy_mj and figures.node_energy_mj.likely == 1_800_000
+    assert figures.node_energy_mj
+    assert figures.node_energy_mj.likely == 1_800_000
     assert figures.node_energy_mj.high == 1_800_000 * 24 // 10
     small = check(from_operations(10**15, [PAST], is_large=False, gpus=1, stops_early=False))
     assert small.time_us.high == 20 * HOUR

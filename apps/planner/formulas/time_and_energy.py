@@ -36,7 +36,8 @@ EARLY_STOP = Spread(790_000, 1_210_000)
 _OWN_LEAST = Spread(900_000, 1_100_000)
 _OWN_SINGLE = times_or_divided(1_500_000)
 _OTHER_MODEL = times_or_divided(1_500_000)  # of the family, with unknown model costs
-# Power of 193 MLPerf runs, first minutes against the whole: at P10 7 % too low, at P90 8 % too high.
+# Power of 193 MLPerf runs, first minutes against the whole: at P10 7 % too low, at P90 8 % too
+# high.
 _PROBE_POWER = Spread(925_926, 1_075_269)
 _PROBE_TIME_PPM = 30_000
 _LATER_EPOCH_PPM = 916_667  # 165 Wh after 180 Wh
