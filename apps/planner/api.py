@@ -15,7 +15,6 @@ from apps.accounts.permissions import caller
 from apps.accounts.selectors import project_by_slug, require_project
 from apps.core.clock import now_us, utc
 from apps.core.errors import Forbidden, InvalidInput
-from apps.core.text import is_unstorable
 from apps.fleet.selectors import node_of, site_of
 from apps.planner.choices import Basis, Precision, Trainable
 from apps.planner.formulas.layer_table import LayerTableError, read_layer_table
@@ -140,10 +139,7 @@ def _model(model: dict[str, Any] | None) -> ModelCosts | None:
             return read_layer_table(model["layers"]["text"], input_shape=model["layers"]["input"])
         except LayerTableError as error:
             raise InvalidInput(str(error), field="model.layers") from error
-    costs_body = model["costs"]
-    if any(is_unstorable(costs_body[name]) for name in ("name", "input", "source")):
-        raise InvalidInput("Invalid character. Remove it and try again.", field="model.costs")
-    return ModelCosts(**costs_body)
+    return ModelCosts(**model["costs"])
 
 
 def _place(lab: Lab, place: dict[str, Any]) -> Place:
@@ -160,10 +156,7 @@ def _place(lab: Lab, place: dict[str, Any]) -> Place:
             field="place.site",
             hint="Use the number in the address of its page.",
         )
-    gpu = place.get("gpu")
-    if gpu is not None and is_unstorable(gpu):
-        raise InvalidInput("Invalid character. Remove it and try again.", field="place.gpu")
-    return Place(node, site, gpu)
+    return Place(node, site, place.get("gpu"))
 
 
 def _project(lab: Lab, slug: str | None) -> Project | None:

@@ -7,7 +7,7 @@ from tests.builders import MINUTE, T0, SmallLab, W, push
 from tests.preflight.support import stored
 
 A100 = "NVIDIA A100-SXM4-40GB"
-GPU, CPU = "gpu:GPU-0000-7777", "cpu:0"
+GPU = "gpu:GPU-0000-7777"
 
 
 def finished(
@@ -37,7 +37,7 @@ def finished(
             measurement="nvml_counter" if device == GPU else "rapl",
             epoch=f"0b6f0c1e-1111-4222-8333-444455556666/{1 if device == GPU else 2}",
         )
-        for device, energy_mj in ((GPU, gpu_mj), (CPU, cpu_mj))
+        for device, energy_mj in ((GPU, gpu_mj), (f"cpu:{small.node.uuid}/0", cpu_mj))
         if energy_mj
     ]
     if windows:

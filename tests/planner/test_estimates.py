@@ -35,7 +35,12 @@ def small() -> SmallLab:
 def test_own_runs_of_the_family_come_first(small: SmallLab) -> None:
     for minute, energy_mj in ((0, 60_000_000), (10, 66_000_000), (20, 54_000_000)):
         finished(
-            small, minute=minute, gpu_mj=energy_mj, cpu_mj=6_000_000, params={"epochs": 10}, minutes=5
+            small,
+            minute=minute,
+            gpu_mj=energy_mj,
+            cpu_mj=6_000_000,
+            params={"epochs": 10},
+            minutes=5,
         )
     computed = compute_estimate(
         lab=small.lab,
