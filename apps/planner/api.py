@@ -26,8 +26,13 @@ from apps.planner.job_input import JobInput, Place
 from apps.planner.permissions import CanPlan
 from apps.planner.presets import presets
 from apps.planner.serializers import JobBody, JobReply
+from apps.planner.service_estimates import (
+    ServingEstimate,
+    ServingInput,
+    benchmarks,
+    estimate_serving,
+)
 from apps.planner.services import ComputedEstimate, compute_estimate, create_estimate
-from apps.planner.serving import ServingEstimate, ServingInput, benchmarks, estimate_serving
 from apps.runs.fingerprint_parsing import parse_fingerprint
 from apps.runs.models import Run
 from apps.runs.selectors import run_of

@@ -14,7 +14,7 @@ from apps.catalog.data_files import rows_of
 from apps.catalog.packs import DATA
 from apps.planner.choices import ServingBasis
 from apps.planner.formulas.ranges import Range
-from apps.planner.formulas.serving import MLPERF, OWN_SERVICE, monthly_energy
+from apps.planner.formulas.service_energy import MLPERF, OWN_SERVICE, monthly_energy
 from apps.planner.site_conditions import SiteConditions
 from apps.runs.models import Metric, Run
 from apps.runs.selectors import fallen_metrics
