@@ -17,6 +17,7 @@ from labcarbon_collect.plan import dry_run, text
 from labcarbon_collect.plan.inputs import parse_input
 from labcarbon_collect.plan.memory import STATE_COPIES
 from labcarbon_collect.plan.model_code import load_model_code, parse_arguments
+from labcarbon_collect.plan.trainable import parse_trainable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +65,17 @@ def _add_training_arguments(group: argparse._ArgumentGroup) -> None:
         default="fp32",
         help="fp32, or mixed: 16-bit computation with 32-bit weights (fp32)",
     )
+    group.add_argument(
+        "--trainable",
+        default="all",
+        metavar="PART",
+        help="what is trained: all as the code leaves it, head, last-blocks=2 or lora=8 (all)",
+    )
+    group.add_argument(
+        "--checkpoint",
+        action="store_true",
+        help="each block keeps its inputs only and is computed again in the backward pass",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +85,10 @@ def run(args: argparse.Namespace) -> int:
 def _run_model(args: argparse.Namespace) -> int:
     specs = [parse_input(form) for form in args.input]
     code = load_model_code(args.model, parse_arguments(args.arg))
-    training = dry_run.Training(args.batch, args.optimiser, args.precision)
+    trainable = parse_trainable(args.trainable)
+    training = dry_run.Training(
+        args.batch, args.optimiser, args.precision, trainable, args.checkpoint
+    )
     result = dry_run.run_dry(code, specs, training)
     if args.json:
         print(json.dumps(result.to_json(), indent=2))
