@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import product
 
-from labcarbon_collect.plan.dry_run import Training, run_dry
+import torch
+from labcarbon_collect.plan.dry_run import DryRun, Training, run_dry
 from labcarbon_collect.plan.inputs import parse_input
+from labcarbon_collect.plan.memory import STATE_COPIES, TEMPORARY_COPIES
 from labcarbon_collect.plan.model_code import ModelCode
 from labcarbon_collect.plan.trainable import TrainablePart
 
@@ -47,10 +50,12 @@ class Comparison:
 
 
 def compare_all() -> Iterator[Comparison]:
-    """Yield each model × batch × variant × optimiser."""
-    for kind, batch, variant in product(KINDS, BATCHES, VARIANTS):
-        for optimiser in OPTIMISERS:
-            yield _compare(kind, batch, variant, optimiser)
+    """Yield each model × batch × variant × optimiser, computed by all cores."""
+    cases = [*zip(*product(KINDS, BATCHES, VARIANTS))]
+    names = [kind.name for kind in cases[0]]
+    with ProcessPoolExecutor(initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        for comparisons in pool.map(_compare, names, *cases[1:]):
+            yield from comparisons
 
 
 def error_ppm(estimate: int, measured: int) -> int:
@@ -62,17 +67,23 @@ def quantile_ppm(errors: Sequence[int], percent: int) -> int:
     return round(statistics.quantiles(errors, n=100, method="inclusive")[percent - 1])
 
 
-def _compare(kind: Kind, batch: int, variant: str, optimiser: str) -> Comparison:
+def _compare(name: str, batch: int, variant: str) -> list[Comparison]:
+    kind = next(kind for kind in KINDS if kind.name == name)
     precision = "mixed" if variant == "mixed" else "fp32"
-    training = Training(
-        batch,
-        optimiser,
-        precision,
-        _PARTS.get(variant, TrainablePart()),
-        is_checkpointed=variant == "checkpointed",
-    )
+    part = _PARTS.get(variant, TrainablePart())
+    training = Training(batch, "sgd", precision, part, is_checkpointed=variant == "checkpointed")
     code = ModelCode(kind.name, kind.build, {}, None)
     result = run_dry(code, [parse_input(kind.input)], training)
+    return [_row(kind, result, optimiser, variant) for optimiser in OPTIMISERS]
+
+
+def _row(kind: Kind, result: DryRun, optimiser: str, variant: str) -> Comparison:
+    batch, gradients = result.training.batch, result.memory.gradients
+    memory = replace(  # the optimiser changes these two parts only
+        result.memory,
+        optimiser_state=STATE_COPIES[optimiser] * gradients,
+        optimiser_temporaries=TEMPORARY_COPIES[optimiser] * gradients,
+    )
     lesson = compute_lesson_memory(
         LessonInput(
             parameters=result.trainable_parameters,
@@ -82,12 +93,7 @@ def _compare(kind: Kind, batch: int, variant: str, optimiser: str) -> Comparison
             precision="bf16" if variant == "mixed" else "fp32",
         )
     )
+    measured = measure_peak(kind, batch, optimiser, variant)
     return Comparison(
-        kind.name,
-        batch,
-        optimiser,
-        variant,
-        measure_peak(kind, batch, optimiser, variant),
-        result.memory.peak,
-        lesson.total_bytes,
+        kind.name, batch, optimiser, variant, measured, memory.peak, lesson.total_bytes
     )
