@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from apps.accounts.models import Lab
 from apps.catalog.choices import HardwareKind
 from apps.catalog.matching import match_key, trust
+from apps.catalog.mig_profiles import MigCard, parse_mig_cards
 from apps.catalog.models import CURRENT, EmbodiedFigure, Evidence, HardwareAlias, HardwareModel
 from apps.catalog.packs import DATA
 from apps.core.errors import InvalidInput
@@ -235,3 +236,10 @@ def host_powers() -> tuple[HostPower, ...]:
             )
             for row in csv.DictReader(file)
         )
+
+
+@cache
+def mig_cards() -> tuple[MigCard, ...]:
+    """Return the shipped cards with MIG slices."""
+    with (DATA / "mig_profiles.csv").open(newline="", encoding="utf-8") as file:
+        return parse_mig_cards(csv.DictReader(file))

@@ -8,7 +8,7 @@ from uuid import UUID
 from apps.accounts.models import Lab
 from apps.core.sql import fetch_rows
 from apps.preflight.similarity import Part, PastRun, Work, remove_ignored
-from apps.runs.choices import Tier
+from apps.runs.choices import Intent, Tier
 from apps.runs.fingerprint_parsing import VERSION
 from apps.runs.match_keys import Parts, tier_keys
 from apps.runs.models import ExternalId, Fingerprint, Metric, Run
@@ -138,10 +138,14 @@ def runs_with_keys_of(run: Run) -> set[int]:
 
 
 def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:
-    """Return past runs with their compared parts. One query."""
+    """Return past runs with their compared parts, without probes: they did not do the work. One
+    query.
+    """
     run_fields = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
-    rows = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(
-        *_PARTS, *run_fields
+    rows = (
+        Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab)
+        .exclude(run__intent=Intent.PROBE)
+        .values(*_PARTS, *run_fields)
     )
     return [
         _to_past_run(

@@ -11,7 +11,9 @@ from apps.preflight.choices import Certainty, Level, Verdict
 from apps.preflight.similarity import Kind, PastRun, Question, Relation, Seeds, relate
 from apps.runs.choices import Failure, Intent, RunState
 
-DECLARED = frozenset({Intent.REPLICATE, Intent.BENCHMARK, Intent.DEBUG, Intent.SERVICE})
+DECLARED = frozenset(
+    {Intent.REPLICATE, Intent.BENCHMARK, Intent.DEBUG, Intent.SERVICE, Intent.PROBE}
+)
 SEEDS_IN_SILENCE = 5
 EXITS_OF_PROGRAMS = range(1, 124)  # above: a timeout, a missing program, a signal
 SIBLINGS, SIBLING_KEYS, SIBLING_US = 3, 8, 24 * US_PER_HOUR

@@ -35,6 +35,7 @@ class Intent(TextChoices):
     BENCHMARK = "benchmark", "Benchmark"
     DEBUG = "debug", "Debug"
     SERVICE = "service", "Service"
+    PROBE = "probe", "Probe"  # a minute of another run: its energy counts, its outcome does not
 
 
 class Failure(TextChoices):

@@ -13,7 +13,7 @@ from apps.carbon.rollups.writer import roll_up
 from apps.core.units import US_PER_HOUR, hour_of
 from apps.preflight.choices import Certainty, FindingState, Verdict
 from apps.preflight.models import DuplicateFinding
-from apps.runs.choices import RunState
+from apps.runs.choices import Intent, RunState
 from apps.runs.models import Run
 from tests.builders import T0, SmallLab, small_lab
 from tests.dashboard.support import use
@@ -87,6 +87,14 @@ def test_a_failed_duplicate_counts_once(lab: SmallLab) -> None:
     find(lab, repeat, original)
     wasted = wasted_mj(lab)
     assert wasted["duplicate"] == wasted["failed"] == RUN_MJ
+
+
+def test_the_energy_of_a_failed_probe_counts_and_is_no_waste(lab: SmallLab) -> None:
+    _, probe = use(lab, runs=2)
+    before = figure(lab.lab, QUERY).energy_mj
+    Run.objects.filter(uuid=probe).update(state=RunState.FAILED, intent=Intent.PROBE)
+    assert figure(lab.lab, QUERY).energy_mj == before
+    assert "failed" not in wasted_mj(lab)
 
 
 def test_a_decision_shows_in_days_that_are_rolled_up_already(lab: SmallLab) -> None:

@@ -174,6 +174,7 @@ SILENT: list[Case] = [
     ("declared a replicate", question(intent="replicate"), [past()], "declared", "silent", "verified"),
     ("declared a replicate, without a seed", question(work=UNSEEDED, intent="replicate"), [past(work=UNSEEDED)], "declared", "silent", "verified"),
     ("a timing benchmark", question(intent="benchmark"), [past(), past("b", hours_ago=1)], "declared", "silent", "verified"),
+    ("a probe of work that was done", question(intent="probe"), [past()], "declared", "silent", "verified"),
     ("a benchmark beside a running one", question(intent="benchmark"), [past(state="running")], "declared", "silent", "verified"),
     ("debugging what failed", question(intent="debug"), [past(**FAILED)], "declared", "silent", "verified"),
     ("a benchmark of something new", question(intent="benchmark"), [], "none", "silent", "verified"),

@@ -14,7 +14,7 @@ from apps.accounts.choices import PersonView
 from apps.accounts.models import Lab
 from apps.fleet.models import Node
 from apps.preflight.models import Preflight
-from apps.runs.choices import RunState
+from apps.runs.choices import Intent, RunState
 from apps.runs.models import ExternalId
 from tests.api.conftest import Caller, Labs
 from tests.builders import MINUTE
@@ -69,6 +69,19 @@ def test_an_unmodified_script_is_possible_at_first_and_sure_with_the_digest(labs
     assert "Compared by names, sizes and times only: data" in said["message"]
     stored(labs.ours, minutes=5)
     assert asked(labs.member, body())["certainty"] == "verified"
+
+
+@pytest.mark.parametrize("state", [RunState.FINISHED, RunState.RUNNING, RunState.KILLED])
+def test_a_probe_is_no_earlier_run_of_the_work(labs: Labs, state: RunState) -> None:
+    spend(labs.ours, stored(labs.ours, state=state, intent=Intent.PROBE), 3_600_000)
+    said = asked(labs.admin, body())
+    assert (said["verdict"], said["matches"], said["estimate"]) == ("none", [], None)
+
+
+def test_the_question_of_a_probe_is_declared(labs: Labs) -> None:
+    stored(labs.ours)
+    said = asked(labs.admin, body(intent="probe"))
+    assert (said["verdict"], said["level"]) == ("declared", "silent")
 
 
 def test_what_is_not_measured_is_null_and_not_zero(labs: Labs) -> None:

@@ -12,7 +12,7 @@ from apps.core.jobs import enqueue, run_until_idle
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide, reopen
-from apps.runs.choices import RunState
+from apps.runs.choices import Intent, RunState
 from apps.runs.models import Run
 from apps.runs.services.fingerprints import put_fingerprint
 from tests.builders import T0, SmallLab, small_lab
@@ -45,6 +45,14 @@ def test_a_repeat_is_found_and_the_first_run_is_none(lab: SmallLab) -> None:
     found = _two(lab)
     assert (found.verdict, found.certainty, found.state) == ("duplicate", "verified", "open")
     assert judged(found.original) is None
+
+
+def test_a_probe_repeats_nothing_and_is_not_repeated(lab: SmallLab) -> None:
+    stored(lab, intent=Intent.PROBE)
+    first = stored(lab, minutes=5)
+    probe = stored(lab, minutes=10, intent=Intent.PROBE)
+    assert judged(first) is None
+    assert judged(probe) is None
 
 
 def test_it_becomes_sure_when_the_digest_arrives(lab: SmallLab) -> None:

@@ -9,7 +9,7 @@ import pytest
 from apps.core.clock import now_us
 from apps.core.units import US_PER_HOUR
 from apps.preflight.models import Avoided, Preflight
-from apps.runs.choices import RunState
+from apps.runs.choices import Intent, RunState
 from tests.api.conftest import Caller, Labs
 from tests.builders import MINUTE, T0
 from tests.preflight.support import body, judged, seeds, stored
@@ -103,6 +103,16 @@ def test_run_with_the_data_known_by_names_only_takes_it_back_too(labs: Labs) -> 
         )
     )
     assert Avoided.objects.get().withdrawn_us is not None
+
+
+def test_a_probe_of_the_same_work_takes_nothing_back(labs: Labs) -> None:
+    stored(labs.ours)
+    _stop(labs.member)
+    probe = stored(
+        labs.ours, minutes=_minutes_from_now(20), state=RunState.RUNNING, intent=Intent.PROBE
+    )
+    assert judged(probe) is None
+    assert Avoided.objects.get().withdrawn_us is None
 
 
 def test_the_same_work_after_a_week_is_another_decision(labs: Labs) -> None:

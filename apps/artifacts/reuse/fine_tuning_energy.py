@@ -117,7 +117,7 @@ def _is_count(value: Any) -> bool:
 
 MAX_RUNS_PER_BASIS = 20  # runs of each basis, the newest
 _MAX_RUNS, _MAX_SIMILAR = 100, 500
-_EXCLUDED_INTENTS = (Intent.DEBUG, Intent.BENCHMARK, Intent.SERVICE)
+_EXCLUDED_INTENTS = (Intent.DEBUG, Intent.BENCHMARK, Intent.SERVICE, Intent.PROBE)
 # Entry, data and weak data key of a fingerprint; '' is unknown.
 _TrainingKey = tuple[str, str, str]
 _SimilarModels = dict[int, set[tuple[int, SimilarityBasis]]]
@@ -147,9 +147,9 @@ def find_fine_tuning_runs(
 
     The bases: runs that fine-tuned the model itself, a model of the same architecture, or one of
     the same base model. Such a run is finished, started from a model and produced another one. Left
-    out are debug and benchmark runs, the model's own run, and continued training: the same entry on
-    the same data as the run that produced the start, unless the parameters show fine-tuning. Seven
-    queries at most.
+    out are debug, benchmark, service and probe runs, the model's own run, and continued training:
+    the same entry on the same data as the run that produced the start, unless the parameters show
+    fine-tuning. Seven queries at most.
     """
     own = {model.artifact.pk: model.producing_run for model in offered}
     if not own:

@@ -8,6 +8,7 @@ from apps.carbon.figures.figure_query import ANY, ANY_WASTE, HIDDEN, FigureQuery
 from apps.core.sql import cost_sql, emission_sql, facility_sql, split_sql
 from apps.fleet.choices import CURRENCIES
 from apps.ingest.choices import EnergyQuality
+from apps.runs.choices import Intent
 
 # Ledger entry → the PUE, factor and price of its node at its hour. Takes the basis as parameter.
 PRICED = """
@@ -55,6 +56,8 @@ _DUPLICATES = (
     "AND o.certainty = 'verified' AND o.verdict IN ('duplicate', 'concurrent'))"
 )
 
+_FAILED = f"r.state = 'failed' AND r.intent <> '{Intent.PROBE.value}'"
+
 
 def waste_sql(kind: str) -> str:
     """Return SQL for the kind of waste of an entry with run ``r``, '' for none. The kinds are
@@ -63,7 +66,7 @@ def waste_sql(kind: str) -> str:
     """
     return (
         f"CASE WHEN {idle_sql(kind)} THEN 'idle' WHEN r.id IN ({_DUPLICATES}) THEN 'duplicate' "
-        "WHEN r.state = 'failed' THEN 'failed' ELSE '' END"
+        f"WHEN {_FAILED} THEN 'failed' ELSE '' END"
     )
 
 
@@ -81,7 +84,7 @@ def wasted_consumers_sql(lab_id: int) -> str:
     )
     return (
         f"SELECT k.id, 'duplicate' AS waste {joined} AND r.id IN ({_DUPLICATES}) UNION ALL "
-        f"SELECT k.id, 'failed' {joined} AND r.state = 'failed' AND r.id NOT IN ({_DUPLICATES})"
+        f"SELECT k.id, 'failed' {joined} AND {_FAILED} AND r.id NOT IN ({_DUPLICATES})"
     )
 
 

@@ -41,6 +41,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "factors",
             "factor-providers",
             "greener-hours",
+            "planner",
             "attribution",
             "activities",
             "cloud-bills",

@@ -17,7 +17,7 @@ from apps.dashboard.runs.run_filters import runs_filtered
 from apps.dashboard.runs.run_rows import RunRow, figure_rows
 from apps.dashboard.runs.runs_page import runs_by_id
 from apps.preflight.choices import FindingState
-from apps.runs.choices import RunState
+from apps.runs.choices import Intent, RunState
 from apps.runs.models import Run
 
 MOST_ROWS = 5
@@ -26,7 +26,7 @@ MOST_ROWS = 5
 @dataclass(frozen=True)
 class RunKind:
     """Runs of one kind. ``energy`` and ``emission`` None: unknown. ``unmeasured``: runs without a
-    figure. ``href``: the list of exactly these runs.
+    figure. ``href``: the list of these runs; that of failed runs also has probes.
     """
 
     kind: str
@@ -63,6 +63,7 @@ def person_runs(
     rows, units = figure_rows(lab, runs_by_id(listed), listed, now, visibility)
     failed_filters = {**filters, "state": RunState.FAILED.value}
     failed, _ = runs_filtered(lab, failed_filters, visibility, now)
+    failed = failed.exclude(intent=Intent.PROBE)
     kinds = [_kind(lab, "failed", "Failed runs", failed, "runs", failed_filters)]
     for state, title in (
         (FindingState.OPEN, "Open duplicates"),

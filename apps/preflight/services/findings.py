@@ -29,7 +29,7 @@ from apps.preflight.selectors import (
 from apps.preflight.services.preflight import withdraw_avoided
 from apps.preflight.similarity import PastRun, Question, Work
 from apps.preflight.verdicts import SERIES_US, Finding, judge
-from apps.runs.choices import RunState
+from apps.runs.choices import Intent, RunState
 from apps.runs.models import Fingerprint, Run
 from apps.runs.services.fingerprints import ignored_params_of_run, parts_of
 from apps.runs.services.ignored_params import count_parameter, ignore_parameter
@@ -77,7 +77,8 @@ def judge_run(*, run: Run, now: int) -> DuplicateFinding | None:
     ignored = ignored_params_of_run(run)
     parts, work = parts_of(row, ignored=ignored), work_of(row, ignored)
     keys = lookup_keys(parts, work)
-    withdraw_avoided(run=run, keys=keys, now=now)
+    if run.intent != Intent.PROBE:
+        withdraw_avoided(run=run, keys=keys, now=now)
     question, judgement = _judge(run, work, candidates(run.lab, keys), ignored)
     finding = _save_finding(run, judgement, past_run_of(run, work), now)
     publish_verdict(run=run, question=question, judgement=judgement, recorded=finding)
