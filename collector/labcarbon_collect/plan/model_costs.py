@@ -50,6 +50,7 @@ class ModelCosts:
     largest_output: Optional[int] = None
     layers: Tuple[LayerCosts, ...] = ()
     source: str = ""
+    origin: str = "code"  # of the saved bytes
 
     def to_json(self) -> Dict[str, Any]:
         return {**asdict(self), "layers": [asdict(layer) for layer in self.layers]}

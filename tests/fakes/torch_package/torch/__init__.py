@@ -124,7 +124,9 @@ class Node:
 
 
 def operate(shape, inputs, *, dtype=float32, storage=None, saves=()):
-    """Return the result of an operation. ``saves`` are tensors that it keeps, "result" is its own."""
+    """Return the result of an operation. ``saves`` are tensors that it keeps; "result" is its own
+    result.
+    """
     from torch.autograd import graph
 
     needs_gradient = any(one.requires_grad for one in inputs)

@@ -108,6 +108,9 @@ class Sequential(Module):
 
 
 class ModuleList(Sequential):
+    def __init__(self, modules):
+        super().__init__(*modules)
+
     def __iter__(self):
         return iter(self._modules.values())
 
