@@ -122,7 +122,7 @@ class SweepReply(serializers.Serializer[Any]):
     ends_early = serializers.BooleanField(
         help_text="true: W&B can stop runs early; the totals are of complete runs"
     )
-    currency = serializers.CharField()
+    currency = serializers.CharField(help_text="of the lab; empty: it has none")
     family_runs = serializers.IntegerField(
         allow_null=True, help_text="measured finished runs; null: the family is unknown"
     )

@@ -205,9 +205,7 @@ GRID = "method: grid\nparameters: {{a: {}}}"
         (parse_wandb, "run_cap: 0x" + "f" * 9000 + "\n" + GRID.format("{value: 1}"), "10000 runs"),
     ],
 )  # fmt: skip
-def test_an_error_names_the_parameter(
-    parse: Callable[[str], Sweep], text: str, words: str
-) -> None:
+def test_an_error_names_the_parameter(parse: Callable[[str], Sweep], text: str, words: str) -> None:
     with pytest.raises(LabCarbonError, match=words) as error:
         parse(text)
     assert error.value.field in ("text", "runs")

@@ -13,11 +13,11 @@ from labcarbon_collect.lc1 import param_hash
 
 from apps.carbon.figures.energy import figures_of_runs
 from apps.core.jobs import run_until_idle
-from apps.fleet.services.dated_facts import set_price
+from apps.fleet.services import set_price
 from apps.runs.choices import Intent, RunState
 from apps.runs.models import IgnoredParameter, Run
 from tests.api.conftest import Caller, Labs
-from tests.builders import HOUR, T0
+from tests.builders import T0
 from tests.preflight.support import seeds, spend, stored
 from tests.runs.fingerprints import told
 
@@ -84,13 +84,14 @@ def test_money_and_emissions_are_those_of_the_runs(labs: Labs) -> None:
     assert totals["emission_ug"] == {
         "measured": 1, "likely": 2 * figure.emission_ug, "low": None, "high": None,
     }  # fmt: skip
+    labs.ours.lab.currency = "EUR"
+    labs.ours.lab.save(update_fields=["currency"])
     set_price(
         site=labs.ours.site,
-        price_ucurrency_per_kwh=300_000,
-        currency=labs.ours.lab.currency,
-        source="contract",
-        from_us=T0 - HOUR,
-        by=labs.ours.owner,
+        ucurrency_per_kwh=300_000_000_000,
+        currency="EUR",
+        from_us=T0,
+        by=None,
         now=T0,
     )
     run_until_idle(worker="test")
