@@ -1,5 +1,6 @@
 """Numbers at equal distances, exact to the last digit. Pure."""
 
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
@@ -16,10 +17,8 @@ def parse_number(name: str, key: str, value: Any) -> Decimal:
     number = Decimal("NaN")
     if isinstance(value, str | float) or (isinstance(value, int) and abs(value) < _HIGHEST):
         text = str(value).strip()
-        try:
+        with suppress(ArithmeticError):
             number = Decimal(text) if len(text) <= _MAX_CHARS else number
-        except ArithmeticError:
-            pass
     is_number = number.is_finite() and (number == 0 or _LOWEST <= abs(number) < _HIGHEST)
     if isinstance(value, bool) or not is_number:
         raise InvalidInput(

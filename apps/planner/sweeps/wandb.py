@@ -36,8 +36,9 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
             raise InvalidInput(
-                f"Line {self.peek_event().start_mark.line + 1} refers to an anchor.",
+                f"Line {event.start_mark.line + 1} refers to an anchor.",
                 field=FIELD,
                 hint="Write the values instead of *name.",
             )

@@ -24,10 +24,10 @@ AXES = st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=4), min_size
 
 def combinations(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of values, the oracle of every format."""
-    chosen: list[dict[str, Any]] = []
-    for values in itertools.product(*axes.values()):
-        chosen.append({name: values[place] for place, name in enumerate(axes)})
-    return chosen
+    return [
+        {name: values[place] for place, name in enumerate(axes)}
+        for values in itertools.product(*axes.values())
+    ]
 
 
 def points(sweep: Sweep) -> list[Any]:
@@ -211,18 +211,24 @@ def test_an_error_names_the_parameter(parse: Callable[[str], Sweep], text: str, 
     assert error.value.field in ("text", "runs")
 
 
+def is_sweep_or_error(parse: Callable[[str], Sweep], text: str) -> bool:
+    try:
+        return parse(text).runs > 0
+    except LabCarbonError as error:
+        return bool(error.message)
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_a_sweep_or_an_error(text: str) -> None:
-    for parse in (parse_json, parse_hydra, parse_wandb):
-        try:
-            assert parse(text).runs > 0
-        except LabCarbonError as error:
-            assert error.message
+    assert all(is_sweep_or_error(parse, text) for parse in (parse_json, parse_hydra, parse_wandb))
 
 
 @given(st.text(alphabet="ab=,()[]{}'\" \\range1.0-+", max_size=40))
 def test_odd_overrides_are_a_sweep_or_an_error(text: str) -> None:
-    try:
-        assert parse_hydra(text).runs > 0
-    except LabCarbonError as error:
-        assert error.message
+    assert is_sweep_or_error(parse_hydra, text)
+
+
+@given(st.text(alphabet="method: grid\nparamets{}[],&*!?|->#01.e", max_size=60))
+def test_odd_configurations_are_a_sweep_or_an_error(text: str) -> None:
+    assert is_sweep_or_error(parse_wandb, text)
+    assert is_sweep_or_error(parse_wandb, f"method: grid\nparameters: {{a: {text}}}")
