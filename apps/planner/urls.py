@@ -1,9 +1,11 @@
 from django.urls import path
 
 from apps.planner.api import JobView
+from apps.planner.api_sweep import SweepView
 from apps.planner.model_files.api import OnnxView
 
 urlpatterns = [
     path("plan/job/", JobView.as_view(), name="api-plan-job"),
     path("plan/onnx/", OnnxView.as_view(), name="api-plan-onnx"),
+    path("plan/sweep/", SweepView.as_view(), name="api-plan-sweep"),
 ]

@@ -143,6 +143,7 @@ def bodies_of(small: SmallLab, run: str) -> list[tuple[str, str, Any]]:
                                      "serving": {"requests_per_day": 9, "benchmark": "bert-99"}, "store": True}),
         ("POST", f"{api}preflight/", {"fingerprint": told(), "project": "demo", "name": "train", "run": NEW_RUN,
                                       "external": {"tool": "mlflow", "value": "x"}, "job": "hpc/7", "tags": {"task": "cats"}}),
+        ("POST", f"{api}plan/sweep/", {"format": "json", "text": '{"lr": [0.1, 0.2]}', "base": str(run), "project": "demo", "random_runs": 2}),
         ("POST", f"{api}preflight/{check.uuid}/outcome/", {"outcome": "went_on", "reason": "r"}),
         ("POST", f"{cc}runs", {"experiment_id": "x", "timestamp": "2026-11-02T08:00:00", "cpu_model": "c", "gpu_count": 1}),
         ("POST", f"{cc}emissions", emission(run, at_us=now_us(), gpu=0.001)),

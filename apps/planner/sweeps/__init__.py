@@ -1,0 +1,1 @@
+"""Sweeps: many runs that differ in their parameters. Parsers, alternatives and totals. Pure."""
