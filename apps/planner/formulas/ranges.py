@@ -11,15 +11,14 @@ from fractions import Fraction
 from apps.core.units import PPM
 
 # Quantile 0.9 of Student's t for 1, 2, … degrees of freedom, and of the normal distribution.
-_T90 = tuple(
-    Decimal(text)
-    for text in (
-        "3.077684 1.885618 1.637744 1.533206 1.475884 1.439756 1.414924 1.396815 1.383029 1.372184 "
-        "1.363430 1.356217 1.350171 1.345030 1.340606 1.336757 1.333379 1.330391 1.327728 1.325341 "
-        "1.323188 1.321237 1.319460 1.317836 1.316345 1.314972 1.313703 1.312527 1.311434 1.310415"
-    ).split()
-)
-_NORMAL90 = Decimal("1.281552")
+_T90_PPM = (
+    3_077_684, 1_885_618, 1_637_744, 1_533_206, 1_475_884, 1_439_756, 1_414_924, 1_396_815,
+    1_383_029, 1_372_184, 1_363_430, 1_356_217, 1_350_171, 1_345_030, 1_340_606, 1_336_757,
+    1_333_379, 1_330_391, 1_327_728, 1_325_341, 1_323_188, 1_321_237, 1_319_460, 1_317_836,
+    1_316_345, 1_314_972, 1_313_703, 1_312_527, 1_311_434, 1_310_415,
+)  # fmt: skip
+_NORMAL90_PPM = 1_281_552
+MAX_FACTOR_PPM = 1_000 * PPM  # of the spread of values: values that differ more say nothing
 _PRECISION = Context(prec=40)
 
 
@@ -89,7 +88,8 @@ def wider(first: Spread, second: Spread) -> Spread:
 
 def mean_and_spread(values: Sequence[Fraction]) -> tuple[Fraction, Spread | None]:
     """Return the geometric mean of values above 0, and the spread of the next value like them: the
-    prediction interval of Student's t for their logarithms. The spread of one value is None.
+    prediction interval of Student's t for their logarithms, ×÷ 1 000 at most. The spread of one
+    value is None.
     """
     with localcontext(_PRECISION):
         logs = [(Decimal(value.numerator) / value.denominator).ln() for value in values]
@@ -99,9 +99,9 @@ def mean_and_spread(values: Sequence[Fraction]) -> tuple[Fraction, Spread | None
         if count == 1:
             return values[0], None
         variance = sum(((log - mean) ** 2 for log in logs), Decimal(0)) / (count - 1)
-        quantile = _T90[count - 2] if count - 2 < len(_T90) else _NORMAL90
-        factor = (quantile * (variance * (count + 1) / count).sqrt()).exp()
-        return likely, times_or_divided(max(PPM, _whole(PPM * factor)))
+        quantile = _T90_PPM[count - 2] if count - 2 < len(_T90_PPM) else _NORMAL90_PPM
+        factor = (quantile * (variance * (count + 1) / count).sqrt() / PPM).exp()
+        return likely, times_or_divided(min(MAX_FACTOR_PPM, max(PPM, _whole(PPM * factor))))
 
 
 def divide(dividend: int, divisor: int) -> int:

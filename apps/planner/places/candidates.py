@@ -208,8 +208,8 @@ def _candidate(
 
 
 def _rest(group: _Group, used: int) -> Range | None:
-    """Return the power outside of the GPUs that belongs to a job on ``used`` of them: that of a mean
-    node, by its share in the GPUs of the node.
+    """Return the power outside of the GPUs of a job on ``used`` of them: that of a mean node, by
+    its share in the GPUs of the node.
     """
     measured = [(node.rest, len(node.gpus)) for node, _ in group.gpus if node.rest is not None]
     if not measured:

@@ -52,7 +52,7 @@ class Card:
         if self.performance is None or other.performance is None:
             return None
         known = ratio_of(other.performance, self.performance, "")
-        return known and PeakRatio(known.low, known.value, known.high)
+        return None if known is None else PeakRatio(known.low, known.value, known.high)
 
 
 def cards_named(lab: Lab, names: Iterable[str]) -> dict[str, Card]:

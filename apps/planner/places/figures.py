@@ -25,7 +25,6 @@ from apps.planner.places.cards import Card
 from apps.planner.places.place import JobNeeds, Place
 
 MAX_START_HOURS = 168  # of a job whose greenest start is looked for
-OWN_RUNS = "own_runs"
 
 NO_WORK = "Neither the operations of the training nor a measurement on a card are known."
 NO_PEAK = "No basis: the lab has no run on this card, and its peak is unknown."
@@ -169,13 +168,13 @@ def _with_cost(place: Place, candidate: Candidate, reasons: dict[str, str]) -> P
 
 
 def _with_efficiency(place: Place, needs: JobNeeds, reasons: dict[str, str]) -> Place:
-    """Add samples per joule: of the GPUs by own runs, else of a node by MLPerf."""
+    """Add samples per joule: of the GPUs as measured, else of a node by MLPerf."""
     energy = place.gpu_energy_mj
     if needs.samples and energy is not None and place.basis not in (Basis.NONE, Basis.CATALOGUE):
         return replace(
             place,
             usamples_per_joule=samples_per_energy(needs.samples, energy),
-            efficiency_source=OWN_RUNS,
+            efficiency_source=place.basis.value,
         )
     row = efficiency_of(place.card.name, needs.benchmark)
     if row is not None:

@@ -97,7 +97,7 @@ def _loads(device_ids: Collection[int], now: int) -> dict[int, Load]:
     windows = EnergyWindow.objects.filter(
         device__in=device_ids,
         start_us__gte=now - SILENT_AFTER_US - _LONGEST_US,
-        end_us__gt=now - SILENT_AFTER_US,
+        end_us__gte=now - SILENT_AFTER_US,
     ).values_list("device_id", "end_us", "util_max_pm", "shares")
     latest: dict[int, int] = {}
     rows = list(windows)

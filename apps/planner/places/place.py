@@ -29,8 +29,8 @@ class JobNeeds:
     - ``reference``: time and energy of the whole training on ``reference_card``, from own runs or a
       probe. It needs as many GPUs as ``gpus``.
     - ``own_operations``: the lab's own runs of this kind of model by match key of their card.
-    - ``samples``: of the whole training, all epochs. ``benchmark``: of MLPerf, for samples per joule
-      without own runs.
+    - ``samples``: of the whole training, all epochs. ``benchmark``: of MLPerf, for samples per
+      joule without own runs.
     """
 
     memory_bytes: Range | None = None
@@ -73,7 +73,7 @@ class Place:
     such field, by its name.
 
     - ``key``: stable, for addresses and tests. ``name``: node, partition or instance type.
-      ``where``: site or region. ``href_node``: UUID of a node for its page.
+      ``where``: site or region. ``node_uuid``: of a node, for its page.
     - ``card``: its GPU; ``gpus``: their number at the place; ``gpus_used``: by the job.
     - ``load``: None for the cloud, whose load is unknown.
     - ``basis``: what time and energy rest on. ``reference_card``: the other card they were scaled
@@ -84,8 +84,8 @@ class Place:
       location-based factor.
     - ``embodied_ug``: share of the hardware for these hours.
     - ``cost_ucurrency``: electricity at own places, price of the instance in the cloud.
-    - ``usamples_per_joule``: millionths; ``efficiency_source``: 'own_runs', or the benchmark and
-      scenario of MLPerf; '' for none.
+    - ``usamples_per_joule``: millionths; ``efficiency_source``: the basis if the lab measured it,
+      else benchmark and scenario of MLPerf; '' for none.
     - ``starts_now``, ``greenest_start``: a start in this hour, and the greenest one.
     - ``greener_older``: key of the greenest place with an older card that emits less.
     """

@@ -9,6 +9,7 @@ from apps.core.units import hour_of
 from apps.fleet.models import Site
 from apps.fleet.selectors import site_facts_of
 from apps.planner.formulas.places import Fit, Release, find_greener_older
+from apps.planner.formulas.ranges import Range
 from apps.planner.places.candidates import (
     LabConditions,
     names_of,
@@ -34,22 +35,28 @@ from apps.planner.places.place import CloudChoice, JobNeeds, Place, Places
 
 WAIT_HOURS = 24  # in which the greenest start is looked for
 
-_FITS = {Fit.FITS: 0, Fit.BORDERLINE: 1, Fit.DOES_NOT_FIT: 2, None: 3}
+_FITS = {Fit.FITS: 0, Fit.BORDERLINE: 1, Fit.DOES_NOT_FIT: 2}
+
+
+def _likely(figure: Range | None) -> int | None:
+    return None if figure is None else figure.likely
+
+
 # What a column is sorted by. None, which is unknown, comes last in both directions.
 _COLUMNS: dict[str, Callable[[Place], int | None]] = {
-    "carbon": lambda place: place.location_ug and place.location_ug.likely,
-    "market": lambda place: place.market_ug and place.market_ug.likely,
-    "embodied": lambda place: place.embodied_ug and place.embodied_ug.likely,
-    "energy": lambda place: place.node_energy_mj and place.node_energy_mj.likely,
-    "gpu_energy": lambda place: place.gpu_energy_mj and place.gpu_energy_mj.likely,
-    "time": lambda place: place.time_us and place.time_us.likely,
-    "cost": lambda place: place.cost_ucurrency and place.cost_ucurrency.likely,
-    "efficiency": lambda place: place.usamples_per_joule and place.usamples_per_joule.likely,
+    "carbon": lambda place: _likely(place.location_ug),
+    "market": lambda place: _likely(place.market_ug),
+    "embodied": lambda place: _likely(place.embodied_ug),
+    "energy": lambda place: _likely(place.node_energy_mj),
+    "gpu_energy": lambda place: _likely(place.gpu_energy_mj),
+    "time": lambda place: _likely(place.time_us),
+    "cost": lambda place: _likely(place.cost_ucurrency),
+    "efficiency": lambda place: _likely(place.usamples_per_joule),
     "memory": lambda place: place.card.memory_bytes,
-    "free": lambda place: place.load and place.load.free,
+    "free": lambda place: None if place.load is None else place.load.free,
     "year": lambda place: place.card.release_year,
     "fit": lambda place: None if place.fit is None else _FITS[place.fit],
-    "start": lambda place: place.greenest_start and place.greenest_start.hour,
+    "start": lambda place: None if place.greenest_start is None else place.greenest_start.hour,
 }
 COLUMNS = ("name", *_COLUMNS)
 DEFAULT_COLUMN = "carbon"
