@@ -11,6 +11,8 @@ from fractions import Fraction
 
 from apps.core.units import PPM, US_PER_HOUR, emission_ug
 from apps.planner.choices import Basis
+from apps.planner.formulas.byte_range import ByteRange
+from apps.planner.formulas.memory import judge
 from apps.planner.formulas.ranges import (
     EXACT,
     Range,
@@ -22,9 +24,6 @@ from apps.planner.formulas.ranges import (
     times_or_divided,
     wider,
 )
-
-# Between these shares of a card a likely need is borderline.
-_BORDERLINE_FROM_PERCENT, _BORDERLINE_TO_PERCENT = 90, 115
 
 # Energy per FLOP of another model on the same card, at P90.
 _LARGE_NET, _SMALL_NET = times_or_divided(2_400_000), times_or_divided(20_000_000)
@@ -51,18 +50,8 @@ class Fit(StrEnum):
 
 
 def judge_fit(needed: Range, card_bytes: int) -> Fit:
-    """Return the verdict of a need against a card.
-
-    It fits if the likely need is below 90 % of the card and the high one at most 115 %. It does not
-    fit if the likely need is above 115 % and the low one at least 90 %. Else it is borderline.
-    """
-    from_bytes = _BORDERLINE_FROM_PERCENT * card_bytes
-    to_bytes = _BORDERLINE_TO_PERCENT * card_bytes
-    if 100 * needed.likely < from_bytes and 100 * needed.high <= to_bytes:
-        return Fit.FITS
-    if 100 * needed.likely > to_bytes and 100 * needed.low >= from_bytes:
-        return Fit.DOES_NOT_FIT
-    return Fit.BORDERLINE
+    """Return the verdict of a need against a card, by the rule of the memory estimate."""
+    return Fit(judge(ByteRange(needed.low, needed.likely, needed.high), card_bytes))
 
 
 @dataclass(frozen=True, slots=True)
