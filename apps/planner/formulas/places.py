@@ -1,0 +1,280 @@
+"""Time, energy, carbon and cost of one training on different cards. Pure.
+
+Times are in µs, energies in mJ, power in mW, emissions in µg. docs/planner.md has the formulas and
+where their ranges come from.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from apps.core.units import PPM, US_PER_HOUR, emission_ug
+from apps.planner.choices import Basis
+from apps.planner.formulas.byte_range import ByteRange
+from apps.planner.formulas.memory import judge
+from apps.planner.formulas.ranges import (
+    EXACT,
+    Range,
+    Spread,
+    around,
+    combine,
+    divide,
+    rounded,
+    times_or_divided,
+    wider,
+)
+
+# Energy per FLOP of another model on the same card, at P90.
+_LARGE_NET, _SMALL_NET = times_or_divided(2_400_000), times_or_divided(20_000_000)
+# Catalogue: a third of the peak, ×÷3. The power limit is 11, 53, 552 % above the mean power.
+_PEAK_PART = 3
+_PEAK_SPREAD = times_or_divided(3_000_000)
+_POWER_DIVISOR_PPM = 1_530_000
+_POWER_SPREAD = Spread(divide(1_530_000 * PPM, 6_520_000), divide(1_530_000 * PPM, 1_110_000))
+# Another card: the ratio of the peaks, and the load of the power limit, ±40 %.
+_OTHER_CARD_TIME = times_or_divided(2_400_000)
+_OTHER_CARD_LOAD = Spread(600_000, 1_400_000)
+# MLPerf Training v4.0: nodes use 1.22 to 1.29 × the rated power of their GPUs. On other nodes this
+# is a guess.
+_REST_OF_RATED_PPM = 250_000
+_REST_SPREAD = times_or_divided(2_000_000)
+
+
+class Fit(StrEnum):
+    """Whether the memory of a card is enough."""
+
+    FITS = "fits"
+    BORDERLINE = "borderline"
+    DOES_NOT_FIT = "does_not_fit"
+
+
+def judge_fit(needed: Range, card_bytes: int) -> Fit:
+    """Return the verdict of a need against a card, by the rule of the memory estimate."""
+    return Fit(judge(ByteRange(needed.low, needed.likely, needed.high), card_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """Time of a training, and energy of its GPUs; None: unknown."""
+
+    basis: Basis
+    time_us: Range
+    gpu_energy_mj: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A training that was measured or estimated on a card: by own runs or a probe.
+
+    ``rated_mw``: power limit of one card, None: unknown.
+    """
+
+    basis: Basis
+    gpus: int
+    time_us: Range
+    gpu_energy_mj: Range | None
+    rated_mw: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOperations:
+    """Operations of the lab's runs on a card, with their time on ``gpus`` cards and energy."""
+
+    flops: int
+    time_us: int
+    gpu_energy_mj: int | None
+    gpus: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PeakRatio:
+    """How many times faster a card is, by its peaks: likely value and bounds, ppm."""
+
+    low_ppm: int
+    likely_ppm: int
+    high_ppm: int
+
+
+def on_same_card(reference: Reference) -> CardUse:
+    """Return the use on the card of the reference, and on as many cards."""
+    return CardUse(reference.basis, reference.time_us, reference.gpu_energy_mj)
+
+
+def on_other_card(reference: Reference, ratio: PeakRatio, rated_mw: int | None) -> CardUse:
+    """Return the use on as many cards of another model: an order of magnitude.
+
+    Time is divided by the ratio of the peaks. Power is that of the reference × the ratio of the
+    power limits, else the usual part of the limit.
+    """
+    time_us = rounded(Fraction(reference.time_us.likely * PPM, ratio.likely_ppm))
+    bounds = Spread(
+        max(1, divide(ratio.likely_ppm * PPM, ratio.high_ppm)),
+        divide(ratio.likely_ppm * PPM, ratio.low_ppm),
+    )
+    spread = combine(reference.time_us.spread, wider(bounds, _OTHER_CARD_TIME))
+    time = around(time_us, spread)
+    if rated_mw is None:
+        return CardUse(Basis.CATALOGUE, time, None)
+    measured = reference.gpu_energy_mj
+    if measured is not None and reference.rated_mw:
+        share = Fraction(measured.likely * PPM, reference.time_us.likely * reference.gpus) / (
+            reference.rated_mw
+        )
+        load, load_spread = min(Fraction(1), share), _OTHER_CARD_LOAD
+    else:
+        load, load_spread = Fraction(PPM, _POWER_DIVISOR_PPM), _POWER_SPREAD
+    energy = rounded(load * rated_mw * reference.gpus * time_us / PPM)
+    return CardUse(Basis.CATALOGUE, time, around(energy, combine(spread, load_spread)))
+
+
+def from_own_operations(flops: int, own: OwnOperations, gpus: int, *, is_large: bool) -> CardUse:
+    """Return the use from the lab's own time and energy per operation on the card."""
+    spread = _LARGE_NET if is_large else _SMALL_NET
+    time_us = rounded(Fraction(flops * own.time_us * own.gpus, own.flops * gpus))
+    energy = (
+        None
+        if own.gpu_energy_mj is None
+        else around(rounded(Fraction(flops * own.gpu_energy_mj, own.flops)), spread)
+    )
+    return CardUse(Basis.OPERATIONS, around(time_us, spread), energy)
+
+
+def from_catalogue(
+    flops: int, peak_gflops: int, rated_mw: int | None, gpus: int, *, is_large: bool
+) -> CardUse:
+    """Return the order of magnitude from rated figures: a third of the peak, at the usual mean of
+    the rated power.
+    """
+    time = Fraction(flops * _PEAK_PART, peak_gflops * 1000 * gpus)  # GFLOP/s × 1000 = FLOP/µs
+    spread = combine(_LARGE_NET if is_large else _SMALL_NET, _PEAK_SPREAD)
+    energy = (
+        None
+        if rated_mw is None
+        else around(
+            rounded(Fraction(rated_mw * gpus, _POWER_DIVISOR_PPM) * time),
+            combine(spread, _POWER_SPREAD),
+        )
+    )
+    return CardUse(Basis.CATALOGUE, around(rounded(time), spread), energy)
+
+
+def rest_power(rated_mw: int, gpus: int) -> Range:
+    """Return the power of a node outside of its GPUs, where it is not measured: 25 % of the rated
+    power of the GPUs in use, ×÷2.
+    """
+    return around(divide(rated_mw * gpus * _REST_OF_RATED_PPM, PPM), _REST_SPREAD)
+
+
+def measured_rest_power(energy_mj: int, covered_us: int, share: Fraction) -> Range:
+    """Return the share of a job in the mean power of a node outside of its GPUs. The mean includes
+    hours without a job, so the range is ×÷2.
+    """
+    return around(rounded(Fraction(energy_mj * PPM, covered_us) * share), _REST_SPREAD)
+
+
+def node_energy(gpu_energy_mj: Range, time_us: Range, rest_mw: Range) -> Range:
+    """Return the energy of a node: its GPUs, and the power of its rest × time. Both grow with time,
+    so the ends add up.
+    """
+    low, likely, high = (
+        gpu + divide(time * rest, PPM)
+        for gpu, time, rest in (
+            (gpu_energy_mj.low, time_us.low, rest_mw.low),
+            (gpu_energy_mj.likely, time_us.likely, rest_mw.likely),
+            (gpu_energy_mj.high, time_us.high, rest_mw.high),
+        )
+    )
+    return Range(low, likely, high)
+
+
+def times_rate(energy_mj: Range, pue_ppm: int, per_kwh: int, spread: Spread = EXACT) -> Range:
+    """Return facility energy × a rate in µg or millionths of a currency per kWh."""
+    likely = emission_ug(energy_mj.likely, pue_ppm, per_kwh)
+    return around(likely, combine(energy_mj.spread, spread))
+
+
+def embodied_share(total_ug: Range, life_hours: int, share: Fraction, time_us: Range) -> Range:
+    """Return the embodied carbon of service time: TE × share × time ÷ life (SCI, ISO/IEC 21031)."""
+    likely = rounded(share * Fraction(total_ug.likely * time_us.likely, life_hours * US_PER_HOUR))
+    return around(likely, combine(total_ug.spread, time_us.spread))
+
+
+def add_ranges(ranges: Iterable[Range]) -> Range:
+    """Return the sum of ranges, end by end."""
+    items = list(ranges)
+    return Range(
+        sum(item.low for item in items),
+        sum(item.likely for item in items),
+        sum(item.high for item in items),
+    )
+
+
+def usamples_per_joule(samples_per_s: Fraction, watts: Fraction) -> int:
+    """Return samples/s ÷ W in millionths, rounded half up."""
+    return rounded(samples_per_s / watts * PPM)
+
+
+def samples_per_energy(samples: int, energy_mj: Range) -> Range:
+    """Return millionths of a sample per joule. The low end is that of the most energy."""
+    high, likely, low = (
+        divide(samples * 1000 * PPM, max(1, end))
+        for end in (energy_mj.low, energy_mj.likely, energy_mj.high)
+    )
+    return Range(low, likely, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What decides whether a newer card is greener. None is unknown."""
+
+    key: str
+    year: int | None
+    emission_ug: int | None
+
+
+def find_greener_older(releases: Sequence[Release]) -> dict[str, str]:
+    """Return {key: key of the greenest place with an older card}, where that emits less."""
+    known = [row for row in releases if row.year is not None and row.emission_ug is not None]
+    ordered = sorted(known, key=lambda row: (row.emission_ug or 0, row.key))
+    found = {}
+    for row in known:
+        for other in ordered:
+            if (other.emission_ug or 0) >= (row.emission_ug or 0):
+                break
+            if (other.year or 0) < (row.year or 0):
+                found[row.key] = other.key
+                break
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingStep:
+    """A training on more nodes, compared with the fewest: ``speedup_ppm`` times faster, with
+    ``energy_ppm`` times the energy.
+    """
+
+    nodes: int
+    gpus: int
+    time_us: int
+    energy_mj: int
+    speedup_ppm: int = PPM
+    energy_ppm: int = PPM
+
+
+def compare_scaling(steps: Iterable[ScalingStep]) -> list[ScalingStep]:
+    """Return the steps by number of GPUs, each compared with the first."""
+    ordered = sorted(steps, key=lambda step: step.gpus)
+    first = ordered[0] if ordered else None
+    return [
+        ScalingStep(
+            step.nodes,
+            step.gpus,
+            step.time_us,
+            step.energy_mj,
+            divide(first.time_us * PPM, step.time_us),
+            divide(step.energy_mj * PPM, first.energy_mj),
+        )
+        for step in ordered
+        if first is not None
+    ]

@@ -1,0 +1,1 @@
+"""Places where a job could run: own nodes, cluster partitions, cloud instances."""
