@@ -5,6 +5,8 @@ catalogue.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from apps.accounts.models import Lab
 from apps.catalog.choices import HardwareKind
 from apps.catalog.matching import match_key
@@ -16,6 +18,7 @@ from apps.fleet.selectors import nodes_in_use
 
 BYTES_PER_MIB = 2**20
 LEAST_MARKET_MIB = 8 * 1024
+_NO_CARDS = Q(name__icontains="Jetson") | Q(name__icontains="TPU")  # no GPU that one can add
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def market_sizes() -> list[MarketSize]:
     two models, ascending. One query.
     """
     models = HardwareModel.objects.filter(
+        ~_NO_CARDS,
         kind=HardwareKind.GPU,
         lab__isnull=True,
         retired_us__isnull=True,

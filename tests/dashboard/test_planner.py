@@ -59,9 +59,7 @@ def test_an_empty_page_has_examples_and_no_result(owner: Client) -> None:
     assert response.status_code == 200
     assert "data-empty" in page
     assert "data-memory" not in page
-    examples = [
-        unescape(href) for href in re.findall(r'href="(/planner/\?[^"]+)"', page)
-    ]
+    examples = [unescape(href) for href in re.findall(r'href="(/planner/\?[^"]+)"', page)]
     assert len(examples) == 3
     for href in examples:
         example = text_of(owner.get(href))
@@ -176,7 +174,7 @@ def test_layers_with_chart_table_and_largest(owner: Client) -> None:
     page = text_of(owner.get("/planner/", query))
     assert 'data-chart="planner-layers"' in page
     table = page[page.index("data-layers") :]
-    assert table[: table.index("</table>")].count("<th scope=\"row\">") == 12
+    assert table[: table.index("</table>")].count('<th scope="row">') == 12
     first = 6 * 24 * 24 * 10 * 4
     assert f'data-largest="2" data-bytes="{2 * first}"' in page  # the first relu: input, output
 

@@ -53,9 +53,7 @@ class WholeNumberField(forms.IntegerField):
             "max_value": "Enter a number up to 1 000 000 000 000 000.",
             "required": "Enter a number.",
         }
-        super().__init__(
-            min_value=1, max_value=MAX_NUMBER, error_messages=messages, **options
-        )
+        super().__init__(min_value=1, max_value=MAX_NUMBER, error_messages=messages, **options)
         self.widget.attrs.setdefault("inputmode", "numeric")
 
     def to_python(self, value: Any) -> Any:
@@ -94,9 +92,7 @@ class PlannerForm(forms.Form):
     precision = forms.ChoiceField(label="Precision", choices=PRECISIONS)
     optimiser = forms.ChoiceField(label="Optimiser", choices=OPTIMISERS)
     trainable = forms.ChoiceField(label="Trainable part", choices=TRAINABLE)
-    checkpointing = forms.ChoiceField(
-        label="Checkpointing", choices=[("off", "Off"), ("on", "On")]
-    )
+    checkpointing = forms.ChoiceField(label="Checkpointing", choices=[("off", "Off"), ("on", "On")])
     k = forms.ChoiceField(
         label="Unit constant k",
         choices=[("2", "2: outputs and gradients"), ("1", "1: outputs")],
@@ -116,7 +112,9 @@ class PlannerForm(forms.Form):
             label_suffix="",
             use_required_attribute=False,
         )
-        self._set_choices("preset", [(name, _preset_label(model)) for name, model in presets().items()])
+        self._set_choices(
+            "preset", [(name, _preset_label(model)) for name, model in presets().items()]
+        )
         self._set_choices("place", _places(cards, market))
 
     def _set_choices(self, name: str, choices: list[Any]) -> None:

@@ -95,13 +95,15 @@ def layer_chart(rows: Sequence[LayerRow]) -> Chart:
     figure.update_layout(
         xaxis={
             "anchor": "y3",
+            "fixedrange": True,
             "tickvals": ticks,
             "ticktext": [str(drawn[place].number) for place in ticks],
             "range": [-0.5, len(drawn) - 0.5],
             "title": {"text": "layer"},
         },
         showlegend=False,
-        margin={"r": 10, "b": 44},
+        margin={"l": 62, "r": 10, "b": 44, "t": 24},
+        dragmode=False,
         annotations=[
             {
                 "name": "panel", "text": title, "x": 0, "xref": "paper", "xanchor": "left",

@@ -8,7 +8,7 @@ from typing import Protocol
 from apps.dashboard.planner.sizes import memory_size, memory_text
 from apps.planner.formulas.lesson_memory import LessonMemory
 
-_LEAST_GAP_PERCENT = 9  # between two labels
+_LEAST_GAP_PERCENT, _GAP_BEFORE_END_PERCENT = 9, 20  # between two labels; the last has the unit
 _ROOM_PERCENT = 105  # of the memory, at least
 
 
@@ -33,11 +33,13 @@ class BarPart:
 
 @dataclass(frozen=True)
 class Mark:
-    """The size of a card on the bar. ``text`` '': another label is too close."""
+    """The size of a card on the bar. ``text`` '': another label is too close. The last one states
+    the unit.
+    """
 
     percent: str
     text: str
-    is_end: bool
+    is_last: bool
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,14 @@ def _marks(sizes: Sequence[int], whole: int) -> list[Mark]:
     out.
     """
     marks: list[Mark] = []
-    labelled = Decimal(200)
+    limit = Decimal(100)
     for size in reversed(sizes):
         place = Decimal(100 * size) / whole
-        is_free = labelled - place >= _LEAST_GAP_PERCENT
-        labelled = place if is_free else labelled
-        text = memory_size(size) if is_free else ""
-        marks.append(Mark(f"{place:.2f}", text, place > 94))
+        is_last, text = not marks, ""
+        if is_last or place <= limit:
+            text = memory_size(size) if is_last else memory_size(size).removesuffix(" GiB")
+            limit = place - (_GAP_BEFORE_END_PERCENT if is_last else _LEAST_GAP_PERCENT)
+        marks.append(Mark(f"{place:.2f}", text, is_last))
     return marks[::-1]
 
 

@@ -113,6 +113,16 @@ class Result:
         return memory_text(self.lesson.total_bytes)
 
     @property
+    def smallest_that_fits(self) -> CardRow | None:
+        """Return the smallest size of the catalogue that fits."""
+        return next((row for row in self.market_rows if row.verdict == FITS), None)
+
+    @property
+    def is_market_selected(self) -> bool:
+        """Whether the card of the form is a size of the catalogue."""
+        return any(row.is_selected for row in self.market_rows)
+
+    @property
     def largest_share(self) -> str:
         """Return the largest layer in percent of the selected card, '' if one is unknown."""
         if self.largest is None or self.selected is None or not self.selected.memory_bytes:

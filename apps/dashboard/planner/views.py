@@ -6,13 +6,13 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 
+from apps.core.errors import InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
 from apps.dashboard.forms import require_valid
 from apps.dashboard.planner.planner_page import planner_page
 from apps.dashboard.planner.result import Result
 from apps.dashboard.planner.result_csv import RESULT_HEAD, result_lines
-from apps.core.errors import InvalidInput
 
 
 @never_cache
@@ -22,9 +22,7 @@ def planner(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     content = planner_page(visitor.lab, request.GET)
     link = request.build_absolute_uri(f"{request.path}?{content.query}") if content.result else ""
     context = {"page": content, "form": content.form, "result": content.result, "link": link}
-    return render(
-        request, "dashboard/planner/planner.html", context, status=content.status
-    )
+    return render(request, "dashboard/planner/planner.html", context, status=content.status)
 
 
 @page()
@@ -59,7 +57,5 @@ def _require_result(request: HttpRequest, visitor: Visitor) -> Result:
     if content.form.is_bound:
         require_valid(content.form)
     if content.result is None:
-        raise InvalidInput(
-            "The address has no model.", hint="Open the planner and choose one."
-        )
+        raise InvalidInput("The address has no model.", hint="Open the planner and choose one.")
     return content.result
