@@ -59,7 +59,7 @@ def test_an_empty_page_has_examples_and_no_result(owner: Client) -> None:
     assert response.status_code == 200
     assert "data-empty" in page
     assert "data-memory" not in page
-    examples = [unescape(href) for href in re.findall(r'href="(/planner/\?[^"]+)"', page)]
+    examples = [unescape(href) for href in re.findall(r'href="(/planner/\?source[^"]+)"', page)]
     assert len(examples) == 3
     for href in examples:
         example = text_of(owner.get(href))
