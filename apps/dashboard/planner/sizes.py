@@ -1,6 +1,6 @@
 """Text of memory sizes and of counts. Memory is in GiB (1024³ bytes), as drivers count it. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 
 from apps.core.units import THIN, Unit, format_value, grouped, significant
@@ -40,8 +40,3 @@ def count_text(count: int) -> str:
         if count >= divisor:
             return f"{significant(Decimal(count) / divisor)}{THIN}{prefix}"
     return grouped(count)
-
-
-def percents(parts: Sequence[int], whole: int) -> list[str]:
-    """Return each part in percent of ``whole`` with two decimals, for the widths of a bar."""
-    return [f"{Decimal(part) * 100 / whole:.2f}" if whole else "0" for part in parts]
