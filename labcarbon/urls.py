@@ -29,6 +29,7 @@ api = [
     path("", include("apps.activity.urls")),
     path("", include("apps.artifacts.urls")),
     path("", include("apps.trackers.api_urls")),
+    path("", include("apps.planner.urls")),
     path("", include("apps.preflight.urls")),
 ]
 
