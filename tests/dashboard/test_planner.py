@@ -83,7 +83,8 @@ def test_alexnet_of_the_lesson_on_cards_of_3_gib(owner: Client, lab: SmallLab) -
     assert f'data-memory="lesson" data-bytes="{total}"' in page
     assumptions = values(page, "data-assumption")
     assert set(assumptions) == {"layer_outputs", "unit_constant", "margin"}
-    assert 'data-verdict="borderline"' in page[page.index("<h1") : page.index("</h1>")]
+    assert 'data-lesson-verdict="borderline"' in page
+    assert 'data-verdict="fits"' in page[page.index("<h1") : page.index("</h1>")]
 
 
 def test_operations_of_a_training(owner: Client) -> None:
@@ -143,7 +144,11 @@ def test_cards_of_the_lab_and_of_the_catalogue(owner: Client, lab: SmallLab) -> 
     for number, name in enumerate(("Card A", "Card A", "Tesla E-2", "Nameless X")):
         add_gpu(lab, name, number)
     page = text_of(owner.get("/planner/", {"preset": "resnet18", "batch": 64}))
-    rows = re.findall(r'<tr data-card="(\w+)"\s+data-verdict="(\w+)".*?</tr>', page, re.DOTALL)
+    rows = re.findall(
+        r'<tr data-card="(\w+)"\s+data-verdict="\w+".*?data-lesson-verdict="(\w+)".*?</tr>',
+        page,
+        re.DOTALL,
+    )
     needed = 12 * (4 * 11_689_512 * 4 + 64 * 7_477_736 * 2 * 4) // 10
     assert 4 * GIB < needed < 7 * GIB
     assert rows == [
@@ -236,6 +241,7 @@ def test_fields_of_another_source_are_not_read(owner: Client) -> None:
     parts = urlsplit(unescape(link[1]))
     assert set(parse_qs(parts.query)) == {
         "source", "preset", "batch", "precision", "optimiser", "trainable", "checkpointing", "k",
+        "attention",
     }  # fmt: skip
     again = owner.get(f"{parts.path}?{parts.query}")
     assert values(text_of(again), "data-memory-part") == values(
@@ -258,10 +264,10 @@ def test_csv_with_exact_integers(owner: Client, lab: SmallLab) -> None:
     query = urlencode({"preset": "lenet5", "batch": 2, "optimiser": "adam"})
     response = owner.get(f"/planner/result.csv?{query}")
     lines = b"".join(response.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
-    assert lines[0] == "section,name,value,unit,verdict,cards"
-    assert "model,parameters,61706,count,," in lines
-    assert "model,steps,,count,," in lines
-    assert f"lesson_memory,optimiser,{61706 * 2 * 4},byte,," in lines
+    assert lines[0] == "section,name,value,unit,verdict,lesson_verdict,lesson_cards"
+    assert "model,parameters,61706,count,,," in lines
+    assert "model,steps,,count,,," in lines
+    assert f"lesson_memory,optimiser,{61706 * 2 * 4},byte,,," in lines
     assert any(line.startswith("lab,'=cmd") for line in lines)
 
 
@@ -300,3 +306,54 @@ def test_the_largest_layer_against_the_card(owner: Client, lab: SmallLab) -> Non
     page = text_of(owner.get("/planner/", query))
     share = 100 * (100_000 * 100_000 + 100_000) * 4 // (40 * GIB)
     assert f"{share}{THIN}% of the memory of ws-1" in re.sub(r"[ \n]+", " ", page)
+
+
+def test_the_refined_formula_with_parts_that_sum_to_the_total(owner: Client) -> None:
+    page = text_of(owner.get("/planner/", {"preset": "resnet18", "batch": 64}))
+    section = page[page.index('data-memory="refined"') :]
+    total = re.search(r'data-likely="(\d+)"', section)
+    assert total
+    parts = re.findall(r'data-part-key="\w+" data-likely="(\d+)"', section)
+    assert sum(map(int, parts)) == int(total[1])
+    assert dict(re.findall(r'data-part-key="(\w+)" data-likely="(\d+)"', section))[
+        "weights"
+    ] == str(11_689_512 * 4)
+
+
+def test_what_to_change_first(owner: Client, lab: SmallLab) -> None:
+    add_model("NVIDIA Small", 6)
+    add_gpu(lab, "NVIDIA Small")
+    query = {"preset": "resnet50", "batch": 256}
+    page = text_of(owner.get("/planner/", query))
+    assert 'data-verdict="does_not_fit"' in page[page.index("<h1") : page.index("</h1>")]
+    keys = re.findall(r'data-change-keys="([a-z_ ]+)"', page)
+    assert keys[0] == "smaller_batch"
+    largest = re.search(r'data-largest-batch="(\d+)"', page)
+    assert largest
+    fitting = text_of(owner.get("/planner/", {**query, "batch": largest[1]}))
+    assert 'data-verdict="fits"' in fitting[fitting.index("<h1") : fitting.index("</h1>")]
+    larger = text_of(owner.get("/planner/", {**query, "batch": int(largest[1]) + 1}))
+    assert 'data-verdict="fits"' not in larger[larger.index("<h1") : larger.index("</h1>")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        (
+            {
+                "source": "numbers", "parameters": 10, "macs": 10, "layer_outputs": 10,
+                "trainable": "head",
+            },
+            "trained",
+        ),
+        ({"preset": "resnet18", "batch": 2_000_000}, "batch"),
+        ({"preset": "resnet18", "trainable": "head", "trained": 10**9}, "trained"),
+        ({"preset": "resnet18", "attention": "x"}, "attention"),
+    ],
+)  # fmt: skip
+def test_a_training_that_cannot_be_computed(
+    owner: Client, fields: dict[str, object], field: str
+) -> None:
+    response = owner.get("/planner/", fields)
+    assert response.status_code == 400
+    assert f'data-field-error="{field}"' in text_of(response)

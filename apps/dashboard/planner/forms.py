@@ -12,7 +12,9 @@ from apps.dashboard.planner.sizes import memory_size
 from apps.planner.cards import MarketSize, NodeCard
 from apps.planner.formulas.layer_shapes import ShapeError, element_count, read_shape
 from apps.planner.formulas.layer_table import LayerTableError, read_layer_table
+from apps.planner.formulas.memory import Memory, compute_memory
 from apps.planner.formulas.model_costs import ModelCosts
+from apps.planner.formulas.training import ATTENTIONS, Training, TrainingError
 from apps.planner.presets import presets
 
 PRESET, LAYERS, NUMBERS = "preset", "layers", "numbers"
@@ -32,7 +34,10 @@ TRAINABLE = [
 _DEFAULTS = {
     "source": PRESET, "preset": "resnet50", "batch": "32", "precision": "fp32",
     "optimiser": "adamw", "trainable": "full", "checkpointing": "off", "k": "2",
+    "attention": "unknown",
 }  # fmt: skip
+# Fields of Training that have another name here.
+_FIELDS = {"micro_batch": "batch", "part": "trainable", "trained_parameters": "trained"}
 # Fields that count for one source of the model only.
 _OF_SOURCE = {
     PRESET: ("preset",),
@@ -65,7 +70,9 @@ class WholeNumberField(forms.IntegerField):
 
 
 class PlannerForm(forms.Form):
-    """A planned training. ``costs``: of its model, None if the form is invalid."""
+    """A planned training. ``costs`` of its model, ``training`` and ``memory`` by the refined
+    formula: None if the form is invalid.
+    """
 
     source = forms.ChoiceField(
         label="Model from",
@@ -93,6 +100,14 @@ class PlannerForm(forms.Form):
     optimiser = forms.ChoiceField(label="Optimiser", choices=OPTIMISERS)
     trainable = forms.ChoiceField(label="Trainable part", choices=TRAINABLE)
     checkpointing = forms.ChoiceField(label="Checkpointing", choices=[("off", "Off"), ("on", "On")])
+    trained = WholeNumberField(
+        label="Trained parameters",
+        required=False,
+        help_text="Of a head or of adapters, if they differ from the model's last layer or rank 8",
+    )
+    attention = forms.ChoiceField(
+        label="Attention", choices=[(name, name.capitalize()) for name in ATTENTIONS]
+    )
     k = forms.ChoiceField(
         label="Unit constant k",
         choices=[("2", "2: outputs and gradients"), ("1", "1: outputs")],
@@ -105,6 +120,8 @@ class PlannerForm(forms.Form):
         given = {name: params[name] for name in self.base_fields if name in params}
         self.is_sent = bool(given)
         self.costs: ModelCosts | None = None
+        self.training: Training | None = None
+        self.memory: Memory | None = None
         initial = {**_DEFAULTS, "place": default_place(cards)}
         super().__init__(
             {**initial, **given} if self.is_sent else None,
@@ -135,7 +152,27 @@ class PlannerForm(forms.Form):
             self.costs = {
                 PRESET: self._preset, LAYERS: self._layer_table, NUMBERS: self._numbers
             }[source]()  # fmt: skip
+        if self.costs is not None and not self.errors:
+            self._compute(self.costs)
         return data
+
+    def _compute(self, costs: ModelCosts) -> None:
+        data = self.cleaned_data
+        training = Training(
+            micro_batch=data["batch"],
+            optimiser=data["optimiser"],
+            precision=data["precision"],
+            part=data["trainable"],
+            trained_parameters=None if data["trainable"] == "full" else data["trained"],
+            attention=data["attention"],
+            has_checkpointing=data["checkpointing"] == "on",
+        )
+        try:
+            self.memory = compute_memory(costs, training)
+        except TrainingError as error:
+            self.add_error(_FIELDS.get(error.field, error.field), str(error))
+        else:
+            self.training = training
 
     def _preset(self) -> ModelCosts | None:
         name = self.cleaned_data["preset"]

@@ -8,8 +8,10 @@ from apps.dashboard.charts import Chart
 from apps.dashboard.planner.forms import PlannerForm, place_value, size_value
 from apps.dashboard.planner.layers import LayerRow, layer_chart, layer_rows
 from apps.dashboard.planner.memory_bar import MemoryBar, memory_bar
+from apps.dashboard.planner.refined import Refined, refined_memory
 from apps.dashboard.planner.sizes import count_text, memory_size, memory_text
 from apps.planner.cards import MarketSize, NodeCard
+from apps.planner.formulas.byte_range import ByteRange
 from apps.planner.formulas.lesson_memory import (
     Assumption,
     LessonInput,
@@ -18,9 +20,10 @@ from apps.planner.formulas.lesson_memory import (
     compute_lesson_memory,
     count_cards,
 )
+from apps.planner.formulas.memory import BORDERLINE, DOES_NOT_FIT, FITS, judge
 from apps.planner.formulas.model_costs import ModelCosts
 
-FITS, BORDERLINE, DOES_NOT_FIT, UNKNOWN = "fits", "borderline", "does_not_fit", "unknown"
+UNKNOWN = "unknown"
 VERDICTS = {
     FITS: "Fits",
     BORDERLINE: "Borderline",
@@ -56,12 +59,15 @@ class Fact:
 
 @dataclass(frozen=True)
 class CardRow:
-    """A card and whether the training fits. ``cards``: number of such cards by the formula."""
+    """A card and whether the training fits. ``verdict``: by the refined formula. ``lesson_verdict``
+    and ``cards``: verdict and number of such cards by the formula of the lesson.
+    """
 
     name: str
     detail: str
     memory_bytes: int | None
     verdict: str
+    lesson_verdict: str
     cards: int | None
     is_selected: bool = False
 
@@ -74,6 +80,11 @@ class CardRow:
     def verdict_label(self) -> str:
         """Return the verdict in words."""
         return VERDICTS[self.verdict]
+
+    @property
+    def lesson_label(self) -> str:
+        """Return the verdict by the formula of the lesson in words."""
+        return VERDICTS[self.lesson_verdict]
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,7 @@ class Result:
     facts: Sequence[Fact]
     lesson: LessonMemory
     lesson_input: LessonInput
+    refined: Refined
     bar: MemoryBar
     lab_rows: Sequence[CardRow]
     market_rows: Sequence[CardRow]
@@ -136,7 +148,8 @@ def planner_result(
 ) -> Result:
     """Return the result of a valid form."""
     data, costs = form.cleaned_data, form.costs
-    assert costs is not None, "a valid form has a model"
+    training, memory = form.training, form.memory
+    assert costs and training and memory, "a valid form has a model and its memory"
     values = LessonInput(
         parameters=costs.parameters,
         layer_outputs=costs.layer_outputs,
@@ -151,7 +164,7 @@ def planner_result(
             f"{card.node.name}",
             f"{card.gpus} × {card.name}" if card.gpus > 1 else card.name,
             card.memory_bytes,
-            lesson.total_bytes,
+            (memory.total, lesson.total_bytes),
             is_selected=place_value(card) == data["place"],
         )
         for card in cards
@@ -161,7 +174,7 @@ def planner_result(
             memory_size(size.memory_bytes),
             f"such as {size.example}",
             size.memory_bytes,
-            lesson.total_bytes,
+            (memory.total, lesson.total_bytes),
             is_selected=size_value(size) == data["place"],
         )
         for size in market
@@ -173,6 +186,9 @@ def planner_result(
         facts=_facts(costs, data),
         lesson=lesson,
         lesson_input=values,
+        refined=refined_memory(
+            costs, training, memory, selected.memory_bytes if selected else None
+        ),
         bar=memory_bar(lesson, [*lab_rows, *market_rows]),
         lab_rows=lab_rows,
         market_rows=market_rows,
@@ -187,24 +203,27 @@ def planner_result(
     )
 
 
-def judge(needed_bytes: int, card_bytes: int | None) -> str:
-    """Return the verdict: below 90 % of the card it fits, above 115 % it does not fit."""
-    if not card_bytes:
-        return UNKNOWN
-    if 100 * needed_bytes < 90 * card_bytes:
-        return FITS
-    return DOES_NOT_FIT if 100 * needed_bytes > 115 * card_bytes else BORDERLINE
+def _verdict(needed: ByteRange, card_bytes: int | None) -> str:
+    return judge(needed, card_bytes) if card_bytes else UNKNOWN
 
 
 def _card_row(
-    name: str, detail: str, memory_bytes: int | None, needed_bytes: int, *, is_selected: bool
+    name: str,
+    detail: str,
+    memory_bytes: int | None,
+    needed: tuple[ByteRange, int],
+    *,
+    is_selected: bool,
 ) -> CardRow:
+    """``needed``: by the refined formula, and by that of the lesson."""
+    refined, lesson_bytes = needed
     return CardRow(
         name=name,
         detail=detail,
         memory_bytes=memory_bytes,
-        verdict=judge(needed_bytes, memory_bytes),
-        cards=count_cards(needed_bytes, memory_bytes) if memory_bytes else None,
+        verdict=_verdict(refined, memory_bytes),
+        lesson_verdict=_verdict(ByteRange.exact(lesson_bytes), memory_bytes),
+        cards=count_cards(lesson_bytes, memory_bytes) if memory_bytes else None,
         is_selected=is_selected,
     )
 
