@@ -149,7 +149,9 @@ def planner_result(
     """Return the result of a valid form."""
     data, costs = form.cleaned_data, form.costs
     training, memory = form.training, form.memory
-    assert costs and training and memory, "a valid form has a model and its memory"
+    assert costs is not None, "a valid form has a model"
+    assert training is not None, "a valid form has a training"
+    assert memory is not None, "a valid form has a memory"
     values = LessonInput(
         parameters=costs.parameters,
         layer_outputs=costs.layer_outputs,
