@@ -1,11 +1,12 @@
 # LabCarbon: `make run` starts it on this machine, `make test` proves it. Everything else is listed by `make help`.
 PYTHON ?= python3
 VENV ?= .venv
+FRAMEWORKS ?= .venv-frameworks
 BIN := $(VENV)/bin
 export LABCARBON_DATA ?= $(CURDIR)/var
 export LABCARBON_PORT ?= 8000
 
-.PHONY: help run demo setup test packages environments suite lint format lock schema pictures audit soak image clean
+.PHONY: help run demo setup test test-frameworks packages environments suite lint format lock schema pictures audit soak image clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +35,10 @@ environments: $(VENV)/.installed-dev $(VENV)/.installed-codecarbon $(VENV)/.inst
 
 packages: # what the tests need from Debian, installed where that is allowed
 	@scripts/debian_packages.sh tests/debian-packages.txt
+
+test-frameworks: $(FRAMEWORKS)/.installed ## run the tests that need PyTorch, in an environment of their own
+	@PYTHONPATH=collector:. $(FRAMEWORKS)/bin/python -m pytest -c tests/frameworks/pytest.ini --rootdir . \
+	  --confcutdir tests/frameworks tests/frameworks
 
 lint: $(VENV)/.installed-dev ## check format, style, types and import contracts
 	@$(BIN)/ruff format --check --quiet apps labcarbon tests scripts benchmarks collector manage.py
@@ -83,7 +88,7 @@ image: ## build the container image and start it once (root; needs buildah and d
 	@scripts/build_image.sh
 
 clean: ## remove the virtual environment and caches, never your data
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(FRAMEWORKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # The collector is installed from its folder: its one dependency is locked in requirements.txt already.
 $(VENV)/.installed: requirements.txt collector/pyproject.toml scripts/make_venv.sh
@@ -101,6 +106,11 @@ $(VENV)/.installed-dev: requirements.txt requirements/dev.txt collector/pyprojec
 	@scripts/install_locked.sh "$(VENV)" "$(VENV)" requirements.txt requirements/dev.txt
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable collector
 	@touch $(VENV)/.installed $@
+
+$(FRAMEWORKS)/.installed: tests/frameworks/requirements.txt
+	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	@$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 # The clients of trackers that the tests speak with, and the frameworks of the pairs of runs: each in an environment of
 # its own, as on a researcher's machine.

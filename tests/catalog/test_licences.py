@@ -32,7 +32,7 @@ def test_the_test_looks_at_all_tables() -> None:
     names = {str(path.relative_to(DATA)) for path in TABLES}
     packs = {f"packs/{name}/figures.csv" for name in all_packs()}
     tables = ("cpu", "gpu", "models", "host_power", "figures", "defaults", "contents")
-    tables += ("mig_profiles", "model_costs")
+    tables += ("model_costs", "mig_profiles", "mlperf_power")
     assert names == {f"{table}.csv" for table in tables} | packs
     assert all_packs() == ("boavizta-odbl", "boaviztapi-agpl", "hubblo-cc-by-sa")
     assert sum(len(rows(path)) for path in TABLES) > 3500

@@ -19,7 +19,7 @@ from apps.planner.formulas.memory import (
     judge,
 )
 from apps.planner.formulas.model_costs import ModelCosts, SavedBytes
-from apps.planner.formulas.training import (
+from apps.planner.formulas.training_setup import (
     ATTENTIONS,
     PARTS,
     PRECISIONS,
@@ -94,15 +94,23 @@ def test_parts_computed_by_hand() -> None:
         "kept_gradients": ByteRange.exact(0),
         "gathered_weights": ByteRange.exact(0),
         "input": ByteRange.exact(8 * 48 * 4),
-        # low: 8 · (94 % of 2 000 − 48 · 4) + 40
-        # likely: 8 · (2 000 − 48 · 4) + 40 + 30 % of 8 · 100 · 4 + 60 % of 4 000
-        # high: 8 · (105 % of 2 000 − 48 · 4) + 40 + 8 · 100 · 4 + 4 000
-        "working": ByteRange(13_544, 17_864, 22_504),
+        # low: 8 · 94 % of 2 000 + 40
+        # likely: 8 · 2 000 + 40 + 30 % of 8 · 100 · 4 + 60 % of 4 000
+        # high: 8 · 105 % of 2 000 + 40 + 8 · 100 · 4 + 4 000
+        "working": ByteRange(15_080, 19_400, 24_040),
         "runtime": ByteRange.exact(0),
     }
     assert memory.deciding_moment == "backward"
     assert memory.largest_part == "working"
     assert memory.state.gradient_bytes == 4_000
+
+
+def test_saved_bytes_of_a_preset_contain_the_input() -> None:
+    own, preset = (
+        compute_memory(replace(SMALL, origin=origin), training()).part("working").likely
+        for origin in ("code", "preset")
+    )
+    assert own - preset == 8 * 48 * 4
 
 
 def test_the_update_decides_a_small_batch() -> None:
@@ -126,7 +134,7 @@ def test_mixed_precision_keeps_the_state_and_adds_a_copy() -> None:
     assert memory.part("optimiser") == ByteRange.exact(8_000)
     assert memory.part("copy") == ByteRange.exact(1_990)
     # Half of the largest output, the gradients as they were.
-    assert memory.part("working").likely == 8 * (1_100 - 192) + 30 * 8 * 100 * 2 // 100 + 2_400
+    assert memory.part("working").likely == 8 * 1_100 + 30 * 8 * 100 * 2 // 100 + 2_400
 
 
 def test_accumulation_keeps_gradients_during_the_backward_pass() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from apps.planner.formulas.memory import FITS, GIB, compute_memory, judge
 from apps.planner.formulas.memory_changes import Change, changes_that_fit, largest_batch
 from apps.planner.formulas.model_costs import ModelCosts
-from apps.planner.formulas.training import Training
+from apps.planner.formulas.training_setup import Training
 from apps.planner.presets import presets
 
 CARDS = st.integers(2, 96).map(lambda size: size * GIB)

@@ -14,7 +14,7 @@ from apps.planner.formulas.layer_shapes import ShapeError, element_count, read_s
 from apps.planner.formulas.layer_table import LayerTableError, read_layer_table
 from apps.planner.formulas.memory import Memory, compute_memory
 from apps.planner.formulas.model_costs import ModelCosts
-from apps.planner.formulas.training import ATTENTIONS, Training, TrainingError
+from apps.planner.formulas.training_setup import ATTENTIONS, Training, TrainingError
 from apps.planner.presets import presets
 
 PRESET, LAYERS, NUMBERS = "preset", "layers", "numbers"

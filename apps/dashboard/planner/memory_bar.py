@@ -9,6 +9,7 @@ from apps.dashboard.planner.sizes import memory_size, memory_text
 from apps.planner.formulas.lesson_memory import LessonMemory
 
 _LEAST_GAP_PERCENT, _GAP_BEFORE_END_PERCENT = 9, 20  # between two labels; the last has the unit
+_END_PERCENT = 90  # from here on, a label is left of its mark
 _ROOM_PERCENT = 105  # of the memory, at least
 
 
@@ -39,7 +40,7 @@ class Mark:
 
     percent: str
     text: str
-    is_last: bool
+    is_at_end: bool
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _marks(sizes: Sequence[int], whole: int) -> list[Mark]:
         if is_last or place <= limit:
             text = memory_size(size) if is_last else memory_size(size).removesuffix(" GiB")
             limit = place - (_GAP_BEFORE_END_PERCENT if is_last else _LEAST_GAP_PERCENT)
-        marks.append(Mark(f"{place:.2f}", text, is_last))
+        marks.append(Mark(f"{place:.2f}", text, place > _END_PERCENT))
     return marks[::-1]
 
 

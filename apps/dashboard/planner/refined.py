@@ -9,7 +9,7 @@ from apps.planner.formulas.byte_range import ByteRange
 from apps.planner.formulas.memory import Memory
 from apps.planner.formulas.memory_changes import Change, changes_that_fit, largest_batch
 from apps.planner.formulas.model_costs import ModelCosts
-from apps.planner.formulas.training import Training
+from apps.planner.formulas.training_setup import Training
 
 _PARTS = {
     "weights": "Weights",

@@ -11,6 +11,7 @@ from apps.dashboard.planner.memory_bar import MemoryBar, memory_bar
 from apps.dashboard.planner.refined import Refined, refined_memory
 from apps.dashboard.planner.sizes import count_text, memory_size, memory_text
 from apps.planner.cards import MarketSize, NodeCard
+from apps.planner.choices import Trainable
 from apps.planner.formulas.byte_range import ByteRange
 from apps.planner.formulas.lesson_memory import (
     Assumption,
@@ -22,6 +23,7 @@ from apps.planner.formulas.lesson_memory import (
 )
 from apps.planner.formulas.memory import BORDERLINE, DOES_NOT_FIT, FITS, judge
 from apps.planner.formulas.model_costs import ModelCosts
+from apps.planner.formulas.work import Training, training_flops
 
 UNKNOWN = "unknown"
 VERDICTS = {
@@ -37,8 +39,7 @@ ASSUMPTIONS = {
 }
 # The lesson's formula has one size for all numbers.
 _LESSON_PRECISION = {"fp32": "fp32", "mixed": "fp16", "bf16": "bf16"}
-# Forward passes' worth of MACs of a step: forward, gradients of activations, gradients of weights.
-_PASSES = {"full": 3, "lora": 2, "head": 1}
+_TRAINABLE = {"full": Trainable.FULL, "lora": Trainable.ADAPTERS, "head": Trainable.HEAD}
 
 
 @dataclass(frozen=True)
@@ -254,18 +255,19 @@ def _facts(costs: ModelCosts, data: dict[str, object]) -> list[Fact]:
     """Return the counts of the model, of a step, and of the whole training."""
     batch, samples, epochs = data["batch"], data["samples"], data["epochs"]
     assert isinstance(batch, int), "the batch is required"
-    passes = _PASSES[str(data["trainable"])] + (data["checkpointing"] == "on")
-    sample_flops = 2 * costs.macs * passes
+    training = Training(
+        trainable=_TRAINABLE[str(data["trainable"])], checkpointing=data["checkpointing"] == "on"
+    )
     steps = total = None
     if isinstance(samples, int) and isinstance(epochs, int):
         steps = -(-samples // batch) * epochs
-        total = sample_flops * samples * epochs
+        total = training_flops(costs.macs, samples * epochs, training)
     hint = "" if total is not None else "Enter dataset size and epochs."
     return [
         Fact("parameters", "Parameters", costs.parameters),
         Fact("macs", "MACs of a sample", costs.macs),
         Fact("layer_outputs", "Layer outputs of a sample", costs.layer_outputs),
-        Fact("flops_step", "FLOPs of a step", sample_flops * batch),
+        Fact("flops_step", "FLOPs of a step", training_flops(costs.macs, batch, training)),
         Fact("steps", "Steps", steps, hint=hint),
         Fact("flops_total", "FLOPs of the training", total, hint=hint),
     ]

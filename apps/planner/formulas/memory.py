@@ -1,7 +1,7 @@
 """The refined formula of training memory, and its verdict against a card. Pure.
 
 ``weights + optimiser state + buffers + input + max(S + w, frozen body, gradients + optimiser
-temporaries) + runtime``. S: bytes saved for the backward pass, less the input. w: what exists
+temporaries) + runtime``. S: bytes saved for the backward pass, without the input. w: what exists
 beside them in the backward pass, shares of the largest output and of the gradients. State is exact.
 Activations and the runtime of a GPU are ranges. docs/planner.md has the source of each figure and
 what is fitted.
@@ -18,7 +18,7 @@ from apps.planner.formulas.activations import (
 from apps.planner.formulas.byte_range import NOTHING, ByteRange, Percent, largest, total
 from apps.planner.formulas.lesson_memory import OPTIMISER_STATES
 from apps.planner.formulas.model_costs import ModelCosts
-from apps.planner.formulas.training import (
+from apps.planner.formulas.training_setup import (
     PPM,
     SHARDINGS,
     Training,
@@ -240,7 +240,9 @@ def _moments(costs: ModelCosts, training: Training, trained: int, saved: Saved) 
 
 def _saved_bytes(costs: ModelCosts, training: Training, trained: int, saved: Saved) -> ByteRange:
     """Return the bytes that the trained part keeps for the backward pass of one micro-batch."""
-    count = saved.bytes.without(_input_bytes(costs)).times(training.micro_batch)
+    # The saved bytes of own code are without the input, all others contain it.
+    counted_input = 0 if saved.source == "code" else _input_bytes(costs)
+    count = saved.bytes.without(counted_input).times(training.micro_batch)
     if training.precision != "mixed":
         count += ByteRange.exact(costs.fixed_bytes_fp32)
     if training.part == "head":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from apps.planner.formulas.lesson_memory import OPTIMISER_STATES
 from apps.planner.formulas.memory import FITS, Memory, compute_memory, judge
 from apps.planner.formulas.model_costs import ModelCosts
-from apps.planner.formulas.training import MAX_COUNT, PPM, Training, head_parameters
+from apps.planner.formulas.training_setup import MAX_COUNT, PPM, Training, head_parameters
 
 _MAX_SHARDS = 64
 
@@ -102,7 +102,9 @@ def _enough(
     if _fits(costs, after, card_bytes):
         return _change(costs, keys, before, after)
     smaller = _with_smaller_batch(costs, after, card_bytes)
-    return smaller and _change(costs, (*keys, "smaller_batch"), before, smaller)
+    if smaller is None:
+        return None
+    return _change(costs, (*keys, "smaller_batch"), before, smaller)
 
 
 def _change(costs: ModelCosts, keys: tuple[str, ...], before: Training, after: Training) -> Change:

@@ -38,6 +38,7 @@ from labcarbon_collect.plan.probe.result import (
     format_lines,
     to_json,
 )
+from labcarbon_collect.plan.trainable import parse_trainable
 
 _PROBE_USAGE = "labcarbon-collect plan --probe 90s -- python train.py"
 _UNITS_S = {"": 1, "s": 1, "m": 60, "min": 60}
@@ -102,6 +103,17 @@ def _add_training_arguments(group: argparse._ArgumentGroup) -> None:
         default="fp32",
         help="fp32, or mixed: 16-bit computation with 32-bit weights (fp32)",
     )
+    group.add_argument(
+        "--trainable",
+        default="all",
+        metavar="PART",
+        help="what is trained: all as the code leaves it, head, last-blocks=2 or lora=8 (all)",
+    )
+    group.add_argument(
+        "--checkpoint",
+        action="store_true",
+        help="each block keeps its inputs only and is computed again in the backward pass",
+    )
 
 
 def _add_probe_arguments(group: argparse._ArgumentGroup) -> None:
@@ -160,7 +172,10 @@ def _run_probe(args: argparse.Namespace, command: list[str]) -> int:
 def _run_model(args: argparse.Namespace) -> int:
     specs = [parse_input(form) for form in args.input]
     code = load_model_code(args.model, parse_arguments(args.arg))
-    training = dry_run.Training(args.batch, args.optimiser, args.precision)
+    trainable = parse_trainable(args.trainable)
+    training = dry_run.Training(
+        args.batch, args.optimiser, args.precision, trainable, args.checkpoint
+    )
     result = dry_run.run_dry(code, specs, training)
     if args.json:
         print(json.dumps(result.to_json(), indent=2))

@@ -19,8 +19,8 @@ class MemoryParts:
     optimiser_state: int
     buffers: int
     input: int
-    saved: int  # kept for the backward pass: S(M)
-    working: int  # used while the backward pass runs: w(M)
+    saved: int  # kept for the backward pass; a part of `passes`
+    passes: int  # most bytes at once during the forward and backward pass, beside the parts above
     gradients: int
     optimiser_temporaries: int
 
@@ -31,7 +31,7 @@ class MemoryParts:
             + self.optimiser_state
             + self.buffers
             + self.input
-            + max(self.saved + self.working, self.gradients + self.optimiser_temporaries)
+            + max(self.passes, self.gradients + self.optimiser_temporaries)
         )
 
     def to_json(self) -> Dict[str, int]:

@@ -24,9 +24,9 @@ def format_dry_run(result: DryRun) -> Iterator[str]:
     yield from _rows(
         [
             ("Parameters", count_text(costs.parameters)),
-            ("  trainable", count_text(result.trainable_parameters)),
+            ("  trainable", f"{count_text(result.trainable_parameters)}, {result.trained}"),
             ("MACs of the forward pass", f"{count_text(costs.macs)} per sample"),
-            ("FLOPs of a training step", f"{count_text(6 * costs.macs)} per sample"),
+            ("FLOPs of a training step", f"{count_text(result.step_flops)} per sample"),
             ("Layer outputs", f"{count_text(costs.layer_outputs)} per sample"),
             ("Saved for the backward pass", f"{bytes_text(result.saved.per_sample)} per sample"),
         ]
@@ -36,13 +36,16 @@ def format_dry_run(result: DryRun) -> Iterator[str]:
         f"Memory of a training step, batch {training.batch}, {training.optimiser}, "
         f"{training.precision}, loss: {result.loss}"
     )
+    if result.checkpointed:
+        yield f"{len(result.checkpointed)} blocks are checkpointed"
     yield from _rows(
         [
             ("Weights", bytes_text(memory.weights)),
             ("Optimiser state", bytes_text(memory.optimiser_state)),
             ("Buffers", bytes_text(memory.buffers)),
             ("Input", bytes_text(memory.input)),
-            ("Saved + working", bytes_text(memory.saved + memory.working)),
+            ("Forward and backward pass", bytes_text(memory.passes)),
+            ("  saved in between", bytes_text(memory.saved)),
             (
                 "or gradients + temporaries",
                 bytes_text(memory.gradients + memory.optimiser_temporaries),

@@ -26,6 +26,11 @@ def import_torch() -> Any:
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST:
         raise CommandError(f"PyTorch {version or 'of unknown version'} is too old. {advice}")
-    for name in ("_subclasses.fake_tensor", "utils.flop_counter", "autograd.graph"):
+    for name in (
+        "_subclasses.fake_tensor",
+        "utils._python_dispatch",
+        "utils.flop_counter",
+        "autograd.graph",
+    ):
         importlib.import_module(f"torch.{name}")
     return torch

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from labcarbon_collect.plan.loss import compute_loss, tensors_of
 
 
 @dataclass
@@ -17,8 +19,8 @@ class LayerTrace:
     flops: int = 0  # of its own operations, without those of modules inside it
     input_elements: int = 0
     output_elements: int = 0
-    output_bytes: int = 0
     has_called_modules: bool = False
+    has_input_gradient: bool = False
 
 
 @dataclass
@@ -31,8 +33,7 @@ class Trace:
     saved_bytes: int
     input_elements: int
     input_bytes: int  # with the targets of the loss
-    loss: str  # 'cross entropy', 'mean square' or 'of the model'
-    loss_output_bytes: int  # of the model's output, in 32 bits
+    loss: str  # its kind
 
 
 @dataclass
@@ -70,7 +71,10 @@ class _LayerRecorder:
             if self._frames:
                 self._frames[-1].has_called_modules = True
             self._frames.append(_Frame(name, int(self._counter.get_total_flops())))
-            self.layers.setdefault(name, LayerTrace(module))
+            layer = self.layers.setdefault(name, LayerTrace(module))
+            layer.has_input_gradient = layer.has_input_gradient or any(
+                tensor.requires_grad for tensor in tensors_of(self._torch, (args, kwargs))
+            )
 
         return start
 
@@ -82,7 +86,6 @@ class _LayerRecorder:
         layer.has_called_modules = layer.has_called_modules or frame.has_called_modules
         layer.input_elements += _elements(self._torch, (args, kwargs))
         layer.output_elements += _elements(self._torch, output)
-        layer.output_bytes += sum(_bytes(tensor) for tensor in tensors_of(self._torch, output))
         if self._frames:
             self._frames[-1].inner_flops += flops
 
@@ -124,7 +127,7 @@ def trace_forward(
     positional, keywords = inputs
     input_tensors = list(tensors_of(torch, (positional, keywords)))
     saved = _SavedStorages([*model.parameters(), *model.buffers(), *input_tensors])
-    counter = torch.utils.flop_counter.FlopCounterMode(display=False)
+    counter = _flop_counter(torch)
     recorder = _LayerRecorder(torch, counter)
     with ExitStack() as stack:
         stack.enter_context(
@@ -134,10 +137,10 @@ def trace_forward(
             stack.enter_context(torch.autocast("cpu", dtype=torch.bfloat16))
         with counter, recorder.hooks(model):
             output = model(*positional, **keywords)
-        loss_kind, output_bytes, targets = _loss(torch, output, input_tensors)
-    for target in targets:
+        loss = compute_loss(torch, output, input_tensors)
+    for target in loss.targets:
         saved.exclude(target)
-    all_inputs = [*input_tensors, *targets]
+    all_inputs = [*input_tensors, *loss.targets]
     return Trace(
         batch=batch,
         layers=recorder.layers,
@@ -145,46 +148,21 @@ def trace_forward(
         saved_bytes=saved.total_bytes,
         input_elements=sum(int(tensor.numel()) for tensor in input_tensors),
         input_bytes=sum(_bytes(tensor) for tensor in all_inputs),
-        loss=loss_kind,
-        loss_output_bytes=output_bytes,
+        loss=loss.kind,
     )
 
 
-def tensors_of(torch: Any, value: Any) -> Iterator[Any]:
-    """Yield the tensors in nested tuples, lists and mappings."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors_of(torch, part)
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from tensors_of(torch, part)
+def _flop_counter(torch: Any) -> Any:
+    """Return PyTorch's counter, which leaves out the fused attention of a CPU."""
+    attention = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
+    mapping = {} if attention is None else {attention: _attention_flops}
+    return torch.utils.flop_counter.FlopCounterMode(display=False, custom_mapping=mapping)
 
 
-def _loss(torch: Any, output: Any, inputs: Sequence[Any]) -> Tuple[str, int, List[Any]]:
-    """Compute a loss, so that what it saves is counted. Return its kind, the bytes of the output in
-    32 bits and the targets.
-    """
-    own: Optional[Any] = getattr(output, "loss", None)
-    floats = [tensor for tensor in tensors_of(torch, output) if tensor.is_floating_point()]
-    if isinstance(own, torch.Tensor):
-        largest = max((int(tensor.numel()) for tensor in floats), default=0)
-        return "of the model", 4 * largest, []
-    if not floats:
-        raise ValueError("the model returns no tensor of floating-point numbers")
-    result = floats[0]
-    elements = int(result.numel())
-    has_tokens = any(not tensor.is_floating_point() for tensor in inputs)
-    functional = torch.nn.functional
-    if result.dim() == 2 or (result.dim() == 3 and has_tokens):
-        rows = result.reshape(-1, result.shape[-1])
-        targets = torch.zeros((rows.shape[0],), dtype=torch.int64)
-        functional.cross_entropy(rows, targets)
-        return "cross entropy", 4 * elements, [targets]
-    targets = torch.zeros(tuple(result.shape), dtype=torch.float32)
-    functional.mse_loss(result, targets)
-    return "mean square", 4 * elements, [targets]
+def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Return the FLOPs from the shapes (batch, heads, length, width) of the two products."""
+    batch, heads, length, width = map(int, query)
+    return 2 * batch * heads * length * int(key[2]) * (width + int(value[3]))
 
 
 def _elements(torch: Any, value: Any) -> int:

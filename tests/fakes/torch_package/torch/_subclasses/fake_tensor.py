@@ -1,3 +1,5 @@
+import contextlib
+
 import torch
 
 
@@ -19,3 +21,13 @@ class FakeTensorMode:
 
     def __exit__(self, *_):
         torch.state["fake"] -= 1
+
+    def from_tensor(self, tensor):
+        return torch.Tensor(tensor.shape, tensor.dtype)
+
+
+@contextlib.contextmanager
+def unset_fake_temporarily():
+    before, torch.state["fake"] = torch.state["fake"], 0
+    yield
+    torch.state["fake"] = before

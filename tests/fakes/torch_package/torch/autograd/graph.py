@@ -1,4 +1,7 @@
+from types import SimpleNamespace
+
 active: list = []
+NO_HOOKS = SimpleNamespace(pack=lambda tensor: tensor, unpack=lambda packed: packed)
 
 
 class saved_tensors_hooks:  # noqa: N801 - torch's name

@@ -41,8 +41,14 @@ class Module:
             module.training = mode
         return self
 
+    def add_module(self, name, module):
+        setattr(self, name, module)
+
     def children(self):
         yield from self._modules.values()
+
+    def named_children(self):
+        yield from self._modules.items()
 
     def named_modules(self, prefix=""):
         yield prefix, self
@@ -101,9 +107,34 @@ class Sequential(Module):
         return value
 
 
+class ModuleList(Sequential):
+    def __init__(self, modules):
+        super().__init__(*modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+
+class ModuleDict(Module):
+    pass
+
+
+class Conv1d(Module):
+    pass
+
+
+class Conv2d(Module):
+    pass
+
+
+class Conv3d(Module):
+    pass
+
+
 class Linear(Module):
     def __init__(self, inputs, outputs, bias=True):
         super().__init__()
+        self.in_features, self.out_features = inputs, outputs
         self.weight = Parameter(torch.zeros((outputs, inputs)))
         if bias:
             self.bias = Parameter(torch.zeros((outputs,)))
@@ -116,20 +147,28 @@ class Linear(Module):
         weight, dtype = self.weight, torch.float32
         if torch.state["autocast"]:
             dtype = torch.bfloat16
-            weight = torch.Tensor(weight.shape, dtype)
-            value = value if value.dtype is dtype else torch.Tensor(value.shape, dtype)
+            weight = torch.operate(weight.shape, [weight], dtype=dtype)
+            if value.dtype is not dtype:
+                value = torch.operate(value.shape, [value], dtype=dtype)
         torch.count_flops(2 * value.numel() * outputs)
-        if self.weight.requires_grad:
-            torch.save(value)
-        torch.save(weight)
-        return torch.Tensor((*value.shape[:-1], outputs), dtype, requires_grad=True)
+        leaves = [weight, value] if self.bias is None else [weight, value, self.bias]
+        saves = [value] if self.weight.requires_grad else []
+        saves += [weight] if value.requires_grad else []
+        return torch.operate((*value.shape[:-1], outputs), leaves, dtype=dtype, saves=saves)
 
 
 class ReLU(Module):
     def forward(self, value):
-        result = torch.Tensor(value.shape, value.dtype, requires_grad=True)
-        torch.save(result)
-        return result
+        return torch.operate(value.shape, [value], dtype=value.dtype, saves=["result"])
+
+
+class Dropout(Module):
+    def __init__(self, rate):
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, value):
+        return functional.dropout(value, self.rate, self.training)
 
 
 class Flatten(Module):
@@ -145,5 +184,4 @@ class Embedding(Module):
 
     def forward(self, ids):
         assert not ids.is_floating_point(), "ids must be integers"
-        torch.save(ids)
-        return torch.Tensor((*ids.shape, self.weight.shape[1]), requires_grad=True)
+        return torch.operate((*ids.shape, self.weight.shape[1]), [self.weight], saves=[ids])

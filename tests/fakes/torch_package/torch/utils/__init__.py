@@ -1,3 +1,3 @@
-from torch.utils import flop_counter
+from torch.utils import _python_dispatch, checkpoint, flop_counter
 
-__all__ = ["flop_counter"]
+__all__ = ["_python_dispatch", "checkpoint", "flop_counter"]

@@ -2,7 +2,7 @@ import torch
 
 
 class FlopCounterMode:
-    def __init__(self, display=True):
+    def __init__(self, display=True, custom_mapping=None):
         self.total = 0
 
     def get_total_flops(self):

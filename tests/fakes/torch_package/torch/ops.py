@@ -1,0 +1,2 @@
+class aten:  # noqa: N801 - torch's name
+    """Without fused attention."""
