@@ -8,7 +8,7 @@ from apps.dashboard.charts import Chart
 from apps.dashboard.planner.forms import PlannerForm, place_value, size_value
 from apps.dashboard.planner.layers import LayerRow, layer_chart, layer_rows
 from apps.dashboard.planner.memory_bar import MemoryBar, memory_bar
-from apps.dashboard.planner.refined import Refined, refined_memory
+from apps.dashboard.planner.memory_ranges import Refined, refined_memory
 from apps.dashboard.planner.sizes import count_text, memory_size, memory_text
 from apps.planner.cards import MarketSize, NodeCard
 from apps.planner.choices import Trainable
