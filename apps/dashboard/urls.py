@@ -18,6 +18,7 @@ urlpatterns = [
     path("", include("apps.dashboard.factors.urls")),
     path("", include("apps.dashboard.greener_hours.urls")),
     path("", include("apps.dashboard.market.urls")),
+    path("", include("apps.dashboard.planner.urls")),
     path("", include("apps.dashboard.statements.urls")),
     path("", include("apps.dashboard.artifacts.urls")),
     path("", include("apps.dashboard.nodes.urls")),

@@ -107,6 +107,7 @@ GROUPS: tuple[tuple[str, tuple[Section, ...]], ...] = (
         "Reduce",
         (
             Section("Greener hours", "greener-hours", "clock"),
+            Section("Planner", "planner", "clipboard-document-list"),
             Section("Cleanup", "cleanup-plans", "trash", waiting="plans for you to decide"),
         ),
     ),

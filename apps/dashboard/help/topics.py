@@ -34,6 +34,7 @@ TOPICS = {
     "grid-providers": "factor-providers",
     "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",
+    "planner": "planner#page",
     "projects": "attribution",
     "project": "attribution",
     "unattributed": "attribution#claims",
