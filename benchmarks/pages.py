@@ -9,6 +9,7 @@ import re
 import sys
 import time
 import uuid
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import quantiles
@@ -134,8 +135,10 @@ def fill_runs(small: Any, options: Any, first_hour: int) -> None:
     Consumer.objects.create(lab=lab, key="idle", kind="idle")
 
 
-def fill_ledger(small: Any, first_hour: int, end_hour: int) -> None:
-    """Divide each hour of a GPU between its run and idle, as settling does."""
+def fill_ledger(small: Any, first_hour: int, end_hour: int, *, with_idle: bool = True) -> None:
+    """Divide each hour of a GPU between its run and idle, as settling does, or give it all to its
+    run.
+    """
     from django.db import transaction
 
     from apps.core.sql import bulk_insert
@@ -155,10 +158,14 @@ def fill_ledger(small: Any, first_hour: int, end_hour: int) -> None:
             stop = min(end_hour, ended_us // US_PER_HOUR)
             for hour in range(started_us // US_PER_HOUR, stop):
                 ledger.append((hour, consumers[run], draw.randrange(10**6, 10**9)))
-                ledger.append((hour, idle, draw.randrange(10**6)))
+                if with_idle:
+                    ledger.append((hour, idle, draw.randrange(10**6)))
         same = {"device_id": device.pk, "node_id": device.node_id, "lab_id": lab.pk}
         number = len(ledger)
-        hours = sorted({row[0] for row in ledger})
+        energy_mj = Counter[int]()
+        for hour, _, row_mj in ledger:
+            energy_mj[hour] += row_mj
+        hours = sorted(energy_mj)
         with transaction.atomic():
             bulk_insert("energy_ledgerentry", {
                 **{name: ("bigint", [value] * number) for name, value in same.items()},
@@ -175,9 +182,7 @@ def fill_ledger(small: Any, first_hour: int, end_hour: int) -> None:
                 "hour": ("bigint", hours),
                 "covered_us": ("bigint", [US_PER_HOUR] * len(hours)),
                 "windows": ("integer", [60] * len(hours)),
-                "energy_mj": ("bigint", [
-                    ledger[2 * i][2] + ledger[2 * i + 1][2] for i in range(len(hours))
-                ]),
+                "energy_mj": ("bigint", [energy_mj[hour] for hour in hours]),
             })  # fmt: skip
 
 

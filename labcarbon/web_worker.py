@@ -17,7 +17,7 @@ from waitress.server import create_server
 # A connection that sends and receives nothing for this time is closed.
 IDLE_TIMEOUT_S = 30
 MAX_CONNECTIONS = 4096
-MAX_REQUEST_BYTES = 32 << 20
+MAX_REQUEST_BYTES = 65 << 20  # a model file of 64 MiB
 _RESERVED_FILES = 200  # files beside connections: database, templates, temporary bodies
 
 

@@ -35,8 +35,11 @@ def _model_costs(row: Row) -> ModelCosts:
         ),
         fixed_bytes_fp32=int(row["fixed_fp32_bytes"]),
         fixed_bytes_mixed=int(row["fixed_mixed_bytes"]),
+        largest_output=int(row["largest_output"]),
         source=row["source"],
         origin="preset",
+        output_elements=int(row["output_elements"]),
+        head_parameters=_int(row["head_parameters"]),
     )
 
 

@@ -31,6 +31,7 @@ from labcarbon_collect.redaction import MASK, is_secret_name, is_secret_value, m
 from labcarbon_collect.runs import active_runs, daemon_link, failure, preflight_text, process_facts
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs.metrics import MetricSender, parse_points
+from labcarbon_collect.runs.probe_reports import StepReports
 from labcarbon_collect.runs.process_facts import exit_code
 from labcarbon_collect.runs.startup import await_reply, start_preflight
 from labcarbon_collect.slurm.jobs import current_job_key
@@ -98,6 +99,7 @@ class TrackedRun:
             is_registered=self._ready,
             notify=notify,
         )
+        self._step_reports = StepReports(os.environ)
         self._lineage = LineageDeclarations(self.uuid, os.environ, quiet=self.is_silent, say=notify)
         self.log_input, self.log_output = self._lineage.log_input, self._lineage.log_output
         self.init_from, self.distilled_from = self._lineage.init_from, self._lineage.distilled_from
@@ -133,6 +135,7 @@ class TrackedRun:
             if "loss" in name.lower():
                 self._note_loss(name, at, value)
         self._sender.add(points)
+        self._step_reports.report(step)
 
     @property
     def joined(self) -> bool:

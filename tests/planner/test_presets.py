@@ -48,4 +48,5 @@ def test_a_preset_has_the_figures_of_its_row() -> None:
 
 def test_an_empty_cell_is_unknown() -> None:
     assert presets()["resnet50"].saved_bytes.fp32_stored_attention is None
-    assert presets()["resnet50"].largest_output is None
+    assert presets()["gpt2_small"].head_parameters is None  # shared with the embedding
+    assert presets()["resnet50"].head_parameters == 2_049_000

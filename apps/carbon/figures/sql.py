@@ -21,25 +21,41 @@ LEFT JOIN carbon_emissionfactor f ON f.id = COALESCE(hf.factor_id, a.factor_id)
 LEFT JOIN carbon_hourprice hp ON hp.site_id = a.hourly_site_id AND hp.hour = e.hour
 LEFT JOIN fleet_siteprice pr ON pr.id = COALESCE(hp.price_id, a.price_id)
 """
-# … → the project and person charged, and the project's share of spread idle energy.
-CHARGED = f"""{PRICED}
+
+
+def charges_sql(consumer_kind: str) -> str:
+    """Return SQL that joins the project and person charged for an entry ``e``, and the project's
+    share of spread idle energy. ``consumer_kind`` is the column of the kind of its consumer.
+    """
+    return f"""
 LEFT JOIN attribution_attribution t
   ON t.consumer_id = e.consumer_id AND t.node_id = e.node_id AND t.from_hour <= e.hour
     AND e.hour < t.to_hour
 LEFT JOIN energy_idleshare s
-  ON c.kind = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour AND e.hour < s.to_hour
+  ON {consumer_kind} = 'idle' AND s.lab_id = e.lab_id AND s.from_hour <= e.hour
+    AND e.hour < s.to_hour
 """
+
+
+CHARGED = PRICED + charges_sql("c.kind")
 FACTOR = "COALESCE(hf.ug_per_kwh, f.ug_per_kwh)"  # µg per kWh: of the hour, else of its period
 PRICE = "COALESCE(hp.ucurrency_per_kwh, pr.ucurrency_per_kwh)"  # of the hour, else flat
 NOT_CHARGED = ("~idle", "~overhead", "~system", "~unattributed")  # use that no project is charged
 PROJECT = "COALESCE(t.project_id, s.project_id)"
-KIND = (
-    f"CASE WHEN c.kind = 'idle' AND s.id IS NULL THEN '{UseKind.IDLE.value}' "
-    f"WHEN c.kind = 'idle' THEN '{UseKind.IDLE_SHARE.value}' "
-    f"WHEN c.kind = 'overhead' THEN '{UseKind.OVERHEAD.value}' "
-    f"WHEN c.kind = 'system' AND {PROJECT} IS NULL THEN '{UseKind.SYSTEM.value}' "
-    f"ELSE '{UseKind.USED.value}' END"
-)
+
+
+def kind_sql(consumer_kind: str) -> str:
+    """Return SQL for the kind of use of an entry that is joined with its charges."""
+    return (
+        f"CASE WHEN {consumer_kind} = 'idle' AND s.id IS NULL THEN '{UseKind.IDLE.value}' "
+        f"WHEN {consumer_kind} = 'idle' THEN '{UseKind.IDLE_SHARE.value}' "
+        f"WHEN {consumer_kind} = 'overhead' THEN '{UseKind.OVERHEAD.value}' "
+        f"WHEN {consumer_kind} = 'system' AND {PROJECT} IS NULL THEN '{UseKind.SYSTEM.value}' "
+        f"ELSE '{UseKind.USED.value}' END"
+    )
+
+
+KIND = kind_sql("c.kind")
 
 
 def charge_sql(kind: str, project: str = "p") -> str:
@@ -88,7 +104,7 @@ def wasted_consumers_sql(lab_id: int) -> str:
     )
 
 
-def _part(value: str) -> str:
+def part_sql(value: str) -> str:
     """Return SQL for an entry's value, or for the project's part of spread idle energy."""
     return (
         f"CASE WHEN s.id IS NULL THEN {value} ELSE "
@@ -96,14 +112,19 @@ def _part(value: str) -> str:
     )
 
 
-def metrics_sql() -> dict[str, str]:
-    """Return SQL for each metric of an entry: exact integers, NULL without factor or PUE."""
+def entry_metrics_sql() -> dict[str, str]:
+    """Return SQL for each metric of a whole entry: exact integers, NULL without factor or PUE."""
     return {
-        "energy_mj": _part("e.energy_mj"),
-        "facility_energy_mj": _part(facility_sql("e.energy_mj", "a.pue_ppm")),
-        "emission_ug": _part(emission_sql("e.energy_mj", "a.pue_ppm", FACTOR)),
-        "cost_ucurrency": _part(cost_sql("e.energy_mj", "a.pue_ppm", PRICE)),
+        "energy_mj": "e.energy_mj",
+        "facility_energy_mj": facility_sql("e.energy_mj", "a.pue_ppm"),
+        "emission_ug": emission_sql("e.energy_mj", "a.pue_ppm", FACTOR),
+        "cost_ucurrency": cost_sql("e.energy_mj", "a.pue_ppm", PRICE),
     }
+
+
+def metrics_sql() -> dict[str, str]:
+    """Return SQL for each metric of an entry, or of the project's part of spread idle energy."""
+    return {name: part_sql(sql) for name, sql in entry_metrics_sql().items()}
 
 
 def in_currency_sql(currency: str) -> str:

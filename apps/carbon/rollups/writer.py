@@ -17,21 +17,10 @@ from django.db.models import Min, Q
 from apps.accounts.models import Lab
 from apps.assets.models import EmbodiedCharge
 from apps.carbon.choices import RollupKind
-from apps.carbon.figures.sql import PRICED
 from apps.carbon.market.services import MATCH
 from apps.carbon.models import RolledDay, StaleSpan
-from apps.carbon.rollups.reader import (
-    CHARGE_KEYS,
-    KEYS,
-    METERED,
-    SUMS,
-    USE_SUMS,
-    cover_sql,
-    embodied_sql,
-    meter_sums,
-    rows_in_spans_sql,
-    use_sql,
-)
+from apps.carbon.rollups.day_sums import sum_embodied, sum_use
+from apps.carbon.rollups.reader import SUMS
 from apps.core.clock import now_us
 from apps.core.intervals import day_edges, merge_intervals
 from apps.core.jobs import enqueue
@@ -227,54 +216,10 @@ def _sum(lab: Lab, what: RollupKind, days: Days) -> None:
         lab=lab, what=what, from_hour__in=[start for start, _ in days]
     )
     ids = ", ".join(str(int(pk)) for pk in rolled_days.values_list("pk", flat=True))
-    span = f"(SELECT id, from_hour, to_hour FROM carbon_rolledday WHERE id IN ({ids}))"
-    with connection.cursor() as cursor:
-        if what == RollupKind.HARDWARE:
-            cursor.execute(
-                "INSERT INTO carbon_embodiedday (day_id, kind, project_id, embodied_ug, entries) "
-                "SELECT day_id, kind, project_id, SUM(part_ug), SUM(entries) "
-                f"FROM ({embodied_sql(span, 'g.id AS day_id')}) x WHERE part_ug <> 0 GROUP BY "
-                "day_id, kind, project_id",
-                [lab.pk],
-            )
-            return
-        cursor.execute(
-            f"INSERT INTO carbon_useday (day_id, {KEYS}, {', '.join(USE_SUMS)}) "
-            f"SELECT day_id, {KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
-            f"FROM ({use_sql(lab, span, 'g.id AS day_id')}) x GROUP BY day_id, {KEYS}",
-            [lab.basis, lab.pk],
-        )
-        cursor.execute(
-            f"INSERT INTO carbon_chargeday (day_id, {CHARGE_KEYS}, {', '.join(USE_SUMS)}) "
-            f"SELECT day_id, {CHARGE_KEYS}, {', '.join(f'SUM({name})' for name in USE_SUMS)} "
-            f"FROM carbon_useday WHERE day_id IN ({ids}) GROUP BY day_id, {CHARGE_KEYS}"
-        )
-        used = (*SUMS, "idle_mj")
-        nothing = ", ".join(f"0 AS {name}" for name in used)
-        columns = ("covered_us", "measured_us", "estimated_us", *used)
-        cursor.execute(
-            f"INSERT INTO carbon_meterday (day_id, device_id, node_id, {', '.join(columns)}) "
-            f"SELECT day_id, device_id, node_id, {', '.join(f'SUM({name})' for name in columns)} "
-            "FROM ("
-            f"SELECT x.*, {nothing} FROM ({cover_sql(lab, span, 'h.id AS day_id')}) x UNION ALL "
-            "SELECT q.day_id, q.device_id, q.node_id, 0, 0, 0, "
-            f"{', '.join(f'q.{name}' for name in used)} FROM ("
-            f"SELECT g.id AS day_id, e.device_id, e.node_id, {meter_sums()} "
-            f"FROM {rows_in_spans_sql(lab, span, 'energy_ledgerentry', 'e')} {PRICED} "
-            "WHERE e.lab_id = %s AND e.hour >= g.from_hour AND e.hour < g.to_hour "
-            "GROUP BY g.id, e.device_id, e.node_id) q) y GROUP BY day_id, device_id, node_id",
-            [lab.pk, lab.basis, lab.pk],
-        )
-        sums = ", ".join(
-            f"COALESCE((SELECT SUM(u.{name}) FROM carbon_chargeday u WHERE u.day_id = b.id), 0)"
-            for name in SUMS
-        )
-        cursor.execute(
-            f"INSERT INTO carbon_labday (day_id, {', '.join(SUMS)}, covered_us) SELECT b.id, "
-            f"{sums}, COALESCE((SELECT SUM(u.covered_us) FROM carbon_meterday u JOIN fleet_device "
-            f"d ON d.id = u.device_id WHERE u.day_id = b.id AND {METERED}), 0) "
-            f"FROM carbon_rolledday b WHERE b.id IN ({ids})"
-        )
+    if what == RollupKind.HARDWARE:
+        sum_embodied(lab, ids)
+        return
+    sum_use(lab, ids)
     _add_to_run_totals(lab, list(rolled_days.values_list("pk", flat=True)), sign=1)
     enqueue(kind=MATCH, key=str(lab.pk))
 

@@ -51,3 +51,6 @@ class ModelCosts:
     layers: tuple[LayerCosts, ...] = ()
     source: str = ""
     origin: str = ""  # of the saved bytes: 'code', 'preset'; '' if there are none
+    # Elements of the output of the model, and parameters of its last layer. None: see layers.
+    output_elements: int | None = None
+    head_parameters: int | None = None

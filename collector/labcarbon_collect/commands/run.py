@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 import uuid
 from datetime import datetime, timedelta
-from typing import Any, Mapping, Optional
+from typing import Optional
 
 from labcarbon_collect.api.preflight import PROCEEDED, STOPPED
 from labcarbon_collect.api.run_client import RunReporter
@@ -23,33 +22,30 @@ from labcarbon_collect.commands import add_alias
 from labcarbon_collect.config import (
     RUN_VARIABLE,
     Login,
-    client_sockets,
-    collector_dir,
-    daemon_socket,
     read_login,
 )
 from labcarbon_collect.errors import CommandError
-from labcarbon_collect.figure_text import summary_line
 from labcarbon_collect.files.read_limits import Budget
 from labcarbon_collect.fingerprint.builder import Survey
-from labcarbon_collect.ipc.client import Client, DaemonUnavailable
 from labcarbon_collect.lineage.cli import report_lineage
 from labcarbon_collect.node_identity import ConfigurationError
 from labcarbon_collect.redaction import MASK
 from labcarbon_collect.runs import daemon_link, preflight_text
 from labcarbon_collect.runs import facts as run_facts
 from labcarbon_collect.runs import options as work_options
-from labcarbon_collect.runs.child_process import ExitStatus, GatedProcess
+from labcarbon_collect.runs.child_process import GatedProcess
 from labcarbon_collect.runs.daemon_link import DaemonLink
 from labcarbon_collect.runs.destination import destination_line, mismatch_warning
-from labcarbon_collect.runs.failure import OomKillCounter, classify_exit
+from labcarbon_collect.runs.failure import OomKillCounter
 from labcarbon_collect.runs.greenest_start import (
     parse_hours,
     parse_latest_start,
     wait_for_greenest_start,
 )
 from labcarbon_collect.runs.options import RunSpec
+from labcarbon_collect.runs.own_daemon import start_own_daemon
 from labcarbon_collect.runs.payload import RunPayload, start_background_hash, start_late_survey
+from labcarbon_collect.runs.run_end import close_run
 from labcarbon_collect.runs.startup import (
     EXIT_BLOCKED,
     RunStartup,
@@ -60,7 +56,6 @@ from labcarbon_collect.runs.startup import (
 )
 from labcarbon_collect.startup_timeout import SETTING_WARNING, STARTUP_TIMEOUT_S
 
-_DAEMON_START_S = 8.0
 _USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
 
@@ -131,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     _wait_for_greenest_start(args, login)
     budget = startup_budget(STARTUP_TIMEOUT_S)
     if args.standalone:
-        _start_own_daemon()
+        start_own_daemon(_notify)
         budget = Budget(STARTUP_TIMEOUT_S)
     payload = RunPayload(str(uuid.uuid4()), spec, time.time_ns() // 1000)
     oom_kills = OomKillCounter()
@@ -165,7 +160,16 @@ def run(args: argparse.Namespace) -> int:
         budget = Budget(STARTUP_TIMEOUT_S)
         process.on_signal = budget.expire
         server = (login.url if login else "") or startup.daemon.url
-        _close(payload, startup, reporter, exit_status, oom_kills, server=server, budget=budget)
+        close_run(
+            payload,
+            startup,
+            reporter,
+            exit_status,
+            oom_kills,
+            server=server,
+            budget=budget,
+            notify=_notify,
+        )
         if args.input or args.output:
             _register_lineage(args, payload, startup, reporter)
         wait_for_outcome_report(outcome_report)
@@ -221,7 +225,7 @@ def _start_run(
         )
         if is_standalone and startup.daemon.client is None:
             # The daemon that responded before belonged to another run and has just ended.
-            _start_own_daemon()
+            start_own_daemon(_notify)
             facts = payload.facts(DaemonLink(), startup.survey.wire) if login is None else None
             startup.daemon = daemon_link.register(payload.run, process.pid, facts=facts)
         if startup.error:
@@ -266,87 +270,12 @@ def _override_hint(spec: RunSpec) -> str:
     )
 
 
-def _close(
-    payload: RunPayload,
-    startup: RunStartup,
-    reporter: Optional[RunReporter],
-    exit_status: ExitStatus,
-    oom_kills: OomKillCounter,
-    *,
-    server: str,
-    budget: Budget,
-) -> None:
-    """Query the figures, report the end to the server, print the result."""
-    daemon = startup.daemon
-    closing = run_facts.closing_facts(
-        exit_code=exit_status.exit_code,
-        killed=bool(exit_status.killed_by),
-        ended_us=time.time_ns() // 1000,
-    )
-    failure_class = classify_exit(exit_status.killed_by, exit_status.exit_code, oom_kills)
-    if failure_class:
-        closing["failure"] = {"class": failure_class}
-    figures = daemon_link.end_run(
-        daemon,
-        payload.run,
-        cpu_us=exit_status.cpu_us,
-        closing=closing if reporter is None else None,
-    )
-    if figures is not None:
-        closing["energy_mj"] = int(figures["energy_mj"])
-    _report_end(reporter, startup, payload, closing, budget)
-    if figures is not None and reporter is None and payload.spec.project and daemon.url:
-        figures["warning"] = figures.get("warning") or daemon_link.await_warning(
-            daemon, payload.run
-        )
-    _print_closing(daemon, server, payload.run, figures)
-
-
 def _login() -> Optional[Login]:
     try:
         return read_login(os.environ)
     except ConfigurationError as refused:
         _notify(str(refused))
         return None
-
-
-def _report_end(
-    reporter: Optional[RunReporter],
-    startup: RunStartup,
-    payload: RunPayload,
-    closing: Mapping[str, Any],
-    budget: Budget,
-) -> None:
-    """Report the end to the server. If it is not accepted, the daemon forwards it later."""
-    if reporter is None:
-        return
-    facts = payload.facts(startup.daemon, startup.survey.wire)
-    if reporter.finish(facts, closing, budget):
-        return
-    if daemon_link.forward_later(startup.daemon, payload.run, facts=facts, closing=closing):
-        if not startup.error:  # the unavailable server was already reported at the start
-            _notify(
-                f"The server is unavailable. The daemon forwards the run later. ({reporter.error})"
-            )
-    else:
-        _notify(f"The server does not know this run: {reporter.error}")
-
-
-def _print_closing(
-    daemon: DaemonLink, server: str, run: str, figures: Optional[Mapping[str, Any]]
-) -> None:
-    if figures is None:
-        _notify(
-            f"The energy of this run was not measured: {daemon.error} (to measure without a "
-            "daemon: run --standalone)"
-        )
-        return
-    if figures.get("warning"):
-        _notify(str(figures["warning"]))
-    print(
-        summary_line(figures, link=f"{server}/runs/{run}/" if server else "", server=server),
-        file=sys.stderr,
-    )
 
 
 def _register_lineage(
@@ -377,35 +306,6 @@ def _register_lineage(
         started_us=payload.started_us,
         say=_notify,
     )
-
-
-def _start_own_daemon() -> None:
-    """Start a daemon for this run unless one is running. Two daemons would measure the same
-    meters.
-    """
-    try:
-        Client(client_sockets(os.environ), timeout_s=STARTUP_TIMEOUT_S).close()
-        return
-    except DaemonUnavailable:
-        pass
-    try:
-        log = (collector_dir(os.environ) / "local.log").open("ab")
-    except (ConfigurationError, OSError) as error:
-        _notify(f"Cannot measure: {error}")
-        return
-    command = [sys.executable, "-m", "labcarbon_collect", "daemon", "--until-idle"]
-    with log:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-    deadline_s = time.monotonic() + _DAEMON_START_S
-    while time.monotonic() < deadline_s and child.poll() is None:
-        try:
-            Client([daemon_socket(os.environ)], timeout_s=STARTUP_TIMEOUT_S).close()
-            return
-        except DaemonUnavailable:
-            time.sleep(0.02)
-    _notify(f"The daemon did not start. See {log.name}")
 
 
 def _use_colour() -> bool:

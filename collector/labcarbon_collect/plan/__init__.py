@@ -1,1 +1,1 @@
-"""Costs of a model before its training: from its code, without a GPU and without its memory."""
+"""What a training needs, before it starts: from the code of its model, or from a probe."""

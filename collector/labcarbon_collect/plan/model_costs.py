@@ -50,6 +50,9 @@ class ModelCosts:
     largest_output: Optional[int] = None
     layers: Tuple[LayerCosts, ...] = ()
     source: str = ""
+    origin: str = "code"
+    output_elements: Optional[int] = None
+    head_parameters: Optional[int] = None
 
     def to_json(self) -> Dict[str, Any]:
         return {**asdict(self), "layers": [asdict(layer) for layer in self.layers]}

@@ -21,6 +21,9 @@ class Stat(NamedTuple):
     children_ticks: int  # of waited-for children and their descendants
     kernel: bool
     threads: int  # 0 in a zombie
+    minor_faults: int = 0  # page faults without a read from disk
+    resident_pages: int = 0
+    has_ended: bool = False  # a zombie: its parent has not waited for it
 
 
 def parse_stat(line: bytes) -> Stat:
@@ -39,6 +42,9 @@ def parse_stat(line: bytes) -> Stat:
         children_ticks=int(fields[13]) + int(fields[14]),
         kernel=bool(int(fields[6]) & _KERNEL_THREAD),
         threads=int(fields[17]),
+        minor_faults=int(fields[7]),
+        resident_pages=int(fields[21]),
+        has_ended=fields[0] in (b"Z", b"X"),
     )
 
 

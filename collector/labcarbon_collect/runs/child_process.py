@@ -9,7 +9,7 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Callable, List, Sequence
+from typing import Callable, List, Optional, Sequence
 
 # Sent to this process only, but meant for the command. SIGINT and SIGQUIT: see _forward_signal.
 _FORWARDED = (
@@ -39,10 +39,13 @@ class GatedProcess:
     """A forked child that waits for :meth:`release` before it executes the command. Create it
     before starting threads.
 
-    ``on_signal`` is called for each forwarded signal.
+    ``on_signal`` is called for each forwarded signal. ``prepare`` is called in the child before it
+    waits.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(
+        self, command: Sequence[str], *, prepare: Optional[Callable[[], None]] = None
+    ) -> None:
         self.on_signal: Callable[[], None] = lambda: None
         gate, self._gate = os.pipe()
         sys.stdout.flush()
@@ -50,7 +53,7 @@ class GatedProcess:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._gate)
-            _exec_after_release(list(command), gate)
+            _exec_after_release(list(command), gate, prepare)
         os.close(gate)
         for number in _FORWARDED:
             # Signals ignored by the caller (nohup) stay ignored in the command as well.
@@ -70,7 +73,18 @@ class GatedProcess:
 
     def wait(self) -> ExitStatus:
         """Wait for the end."""
-        _, status, used = os.wait4(self.pid, 0)
+        exit_status = self._wait(0)
+        assert exit_status is not None
+        return exit_status
+
+    def poll(self) -> Optional[ExitStatus]:
+        """Return how the command ended, None while it runs. Call it again only after None."""
+        return self._wait(os.WNOHANG)
+
+    def _wait(self, options: int) -> Optional[ExitStatus]:
+        pid, status, used = os.wait4(self.pid, options)
+        if not pid:
+            return None
         cpu_us = int((used.ru_utime + used.ru_stime) * 1_000_000)
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
@@ -88,9 +102,13 @@ class GatedProcess:
             os.kill(self.pid, number)
 
 
-def _exec_after_release(command: List[str], gate: int) -> None:
+def _exec_after_release(
+    command: List[str], gate: int, prepare: Optional[Callable[[], None]]
+) -> None:
     """In the child: wait, then exec. Never returns."""
     try:
+        if prepare is not None:
+            prepare()
         for number in _FORWARDED:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
