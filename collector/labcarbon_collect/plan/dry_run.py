@@ -20,7 +20,7 @@ from labcarbon_collect.plan.memory import (
     LinearBytes,
     MemoryParts,
 )
-from labcarbon_collect.plan.model_building import (
+from labcarbon_collect.plan.model_builder import (
     build_model,
     failure_text,
     gpu_operations,
