@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.accounts.models import Lab
+from apps.core.clock import now_us
+from apps.dashboard.planner.estimate import EstimateCard, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
 from apps.dashboard.planner.result import Result, planner_result
@@ -13,15 +15,21 @@ from apps.planner.cards import market_sizes, node_cards
 
 @dataclass(frozen=True)
 class PlannerPage:
-    """The page. ``result`` None: the form was not sent, or it has errors."""
+    """The page. ``result`` and ``estimate`` None: the form was not sent, or it has errors."""
 
     form: PlannerForm
     result: Result | None
+    estimate: EstimateCard | None
 
     @property
     def status(self) -> int:
         """Return the HTTP status: 400 for a form with errors."""
         return 400 if self.form.is_bound and self.form.errors else 200
+
+    def require_result(self) -> Result:
+        """Return the result of a valid form."""
+        assert self.result is not None, "a valid form has a result"
+        return self.result
 
     @property
     def query(self) -> str:
@@ -35,8 +43,13 @@ class PlannerPage:
 
 
 def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
-    """Return the page of a form that is sent with GET. Four queries."""
+    """Return the page of a form that is sent with GET. The number of queries is constant."""
     cards, market = node_cards(lab), market_sizes()
     form = PlannerForm(params, cards, market)
-    result = planner_result(form, cards, market) if form.is_bound and form.is_valid() else None
-    return PlannerPage(form, result)
+    if not (form.is_bound and form.is_valid()):
+        return PlannerPage(form, None, None)
+    return PlannerPage(
+        form,
+        planner_result(form, cards, market),
+        estimate_card(lab, form, cards, now_us()),
+    )

@@ -39,7 +39,7 @@ ASSUMPTIONS = {
 }
 # The lesson's formula has one size for all numbers.
 _LESSON_PRECISION = {"fp32": "fp32", "mixed": "fp16", "bf16": "bf16"}
-_TRAINABLE = {"full": Trainable.FULL, "lora": Trainable.ADAPTERS, "head": Trainable.HEAD}
+TRAINABLE = {"full": Trainable.FULL, "lora": Trainable.ADAPTERS, "head": Trainable.HEAD}
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _facts(costs: ModelCosts, data: dict[str, object]) -> list[Fact]:
     batch, samples, epochs = data["batch"], data["samples"], data["epochs"]
     assert isinstance(batch, int), "the batch is required"
     training = Training(
-        trainable=_TRAINABLE[str(data["trainable"])], checkpointing=data["checkpointing"] == "on"
+        trainable=TRAINABLE[str(data["trainable"])], checkpointing=data["checkpointing"] == "on"
     )
     steps = total = None
     if isinstance(samples, int) and isinstance(epochs, int):

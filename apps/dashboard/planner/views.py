@@ -10,8 +10,7 @@ from apps.core.errors import InvalidInput
 from apps.dashboard.csv_response import csv_response
 from apps.dashboard.decorators import Visitor, page
 from apps.dashboard.forms import require_valid
-from apps.dashboard.planner.planner_page import planner_page
-from apps.dashboard.planner.result import Result
+from apps.dashboard.planner.planner_page import PlannerPage, planner_page
 from apps.dashboard.planner.result_csv import RESULT_HEAD, result_lines
 
 
@@ -21,24 +20,27 @@ def planner(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the form of a planned training and its result."""
     content = planner_page(visitor.lab, request.GET)
     link = request.build_absolute_uri(f"{request.path}?{content.query}") if content.result else ""
-    context = {"page": content, "form": content.form, "result": content.result, "link": link}
+    context = {
+        "page": content, "form": content.form, "result": content.result,
+        "estimate": content.estimate, "link": link,
+    }  # fmt: skip
     return render(request, "dashboard/planner/planner.html", context, status=content.status)
 
 
 @page()
 def planner_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the result: counts, parts of the memory, and cards."""
-    result = _require_result(request, visitor)
-    return csv_response(f"{visitor.lab.slug}-planner", RESULT_HEAD, result_lines(result))
+    content = _require_result(request, visitor)
+    return csv_response(f"{visitor.lab.slug}-planner", RESULT_HEAD, result_lines(content))
 
 
 @page()
 def planner_layers_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all layers of the model."""
-    result = _require_result(request, visitor)
+    content = _require_result(request, visitor)
 
     def lines() -> Iterator[tuple[object, ...]]:
-        for row in result.layers:
+        for row in content.require_result().layers:
             layer = row.layer
             yield (
                 row.number, layer.name, layer.kind, layer.parameters, layer.macs, layer.operations,
@@ -52,10 +54,10 @@ def planner_layers_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBa
     return csv_response(f"{visitor.lab.slug}-planner-layers", head, lines())
 
 
-def _require_result(request: HttpRequest, visitor: Visitor) -> Result:
+def _require_result(request: HttpRequest, visitor: Visitor) -> PlannerPage:
     content = planner_page(visitor.lab, request.GET)
     if content.form.is_bound:
         require_valid(content.form)
     if content.result is None:
         raise InvalidInput("The address has no model.", hint="Open the planner and choose one.")
-    return content.result
+    return content

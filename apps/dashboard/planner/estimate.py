@@ -1,0 +1,131 @@
+"""The estimate of time, energy, emissions and cost on the page Planner."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apps.accounts.models import Lab
+from apps.core.errors import InvalidInput
+from apps.dashboard.figures import Projected, estimated
+from apps.dashboard.formatting import duration, unit_for
+from apps.dashboard.planner.forms import PlannerForm, place_value
+from apps.dashboard.planner.result import TRAINABLE
+from apps.planner.cards import NodeCard
+from apps.planner.choices import Basis, Precision
+from apps.planner.formulas.ranges import Range
+from apps.planner.formulas.work import Training, Work
+from apps.planner.job_input import JobInput, Place
+from apps.planner.services import ComputedEstimate, compute_estimate
+
+_PRECISIONS = {"fp32": Precision.FP32, "mixed": Precision.MIXED, "bf16": Precision.MIXED}
+NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
+
+
+@dataclass(frozen=True)
+class EstimateRow:
+    """A figure with P10 and P90. ``range`` None: unknown, ``missing`` states why."""
+
+    key: str
+    label: str
+    unit: str  # of the exact integers
+    range: Range | None
+    likely: Projected | None = None
+    low: Projected | None = None
+    high: Projected | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class EstimateCard:
+    """The estimate. Without a basis it has no rows, and ``missing`` states what it would take."""
+
+    basis: Basis
+    rows: Sequence[EstimateRow]
+    reserve: str
+    reserve_us: int | None
+    missing: Sequence[str]
+
+    @property
+    def is_order_of_magnitude(self) -> bool:
+        """Whether it rests on rated figures only."""
+        return self.basis == Basis.CATALOGUE
+
+
+def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: int) -> EstimateCard:
+    """Return the estimate of a valid form."""
+    try:
+        computed = compute_estimate(lab=lab, job=_job(form, cards), now=now)
+    except InvalidInput as error:  # more work than a figure can hold
+        return EstimateCard(Basis.NONE, [], "", None, [str(error)])
+    figures = computed.figures
+    if figures is None:
+        missing = list(computed.missing)
+        if form.cleaned_data["place"].startswith("any-"):
+            missing.append(NO_MODEL_OF_CARD)
+        return EstimateCard(Basis.NONE, [], "", None, missing)
+    return EstimateCard(
+        computed.basis,
+        [
+            _time_row(figures.time_us),
+            _row("gpu_energy", "Energy of the GPUs", "energy_mj", figures.gpu_energy_mj),
+            _row("energy", "Energy of the run", "energy_mj", figures.node_energy_mj),
+            _emission_row(computed),
+            _cost_row(computed),
+        ],
+        duration(figures.reserve_us),
+        figures.reserve_us,
+        [],
+    )
+
+
+def _job(form: PlannerForm, cards: Sequence[NodeCard]) -> JobInput:
+    data = form.cleaned_data
+    own = next((card for card in cards if place_value(card) == data["place"]), None)
+    if own is not None:
+        place = Place(node=own.node, card=own.name)
+    else:
+        place = Place(card=None if data["place"] else "")
+    return JobInput(
+        model=form.costs,
+        training=Training(
+            trainable=TRAINABLE[data["trainable"]],
+            precision=_PRECISIONS[data["precision"]],
+            checkpointing=data["checkpointing"] == "on",
+            gpus=1,
+        ),
+        work=Work(samples=data["samples"], epochs=data["epochs"], batch=data["batch"]),
+        place=place,
+    )
+
+
+def _time_row(time_us: Range) -> EstimateRow:
+    likely, low, high = (
+        Projected(duration(value), "", f"{value} µs", "", at_least=False)
+        for value in (time_us.likely, time_us.low, time_us.high)
+    )
+    return EstimateRow("time", "Time", "us", time_us, likely, low, high)
+
+
+def _row(
+    key: str, label: str, metric: str, figure: Range | None, missing: str = "", currency: str = ""
+) -> EstimateRow:
+    unit_name = metric.rsplit("_", 1)[1]
+    if figure is None:
+        return EstimateRow(key, label, unit_name, None, missing=missing or "Unknown")
+    unit = unit_for(metric, [figure.likely], currency=currency)
+    likely, low, high = (
+        estimated(value, metric, unit, currency=currency)
+        for value in (figure.likely, figure.low, figure.high)
+    )
+    return EstimateRow(key, label, unit_name, figure, likely, low, high)
+
+
+def _emission_row(computed: ComputedEstimate) -> EstimateRow:
+    reason = computed.conditions.factor_missing
+    return _row("emission", "Emissions", "emission_ug", computed.emission_ug, reason)
+
+
+def _cost_row(computed: ComputedEstimate) -> EstimateRow:
+    price = computed.conditions.price
+    reason = computed.conditions.price_missing or "The mean price of the coming days is below 0."
+    currency = price.currency if price else ""
+    return _row("cost", "Cost", "cost_ucurrency", computed.cost_ucurrency, reason, currency)
