@@ -7,16 +7,13 @@ from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
-from apps.dashboard.planner.forms import PlannerForm, place_value
-from apps.dashboard.planner.result import TRAINABLE
+from apps.dashboard.planner.forms import PlannerForm
+from apps.dashboard.planner.job import job_input
 from apps.planner.cards import NodeCard
-from apps.planner.choices import Basis, Precision
+from apps.planner.choices import Basis
 from apps.planner.formulas.ranges import Range
-from apps.planner.formulas.work import Training, Work
-from apps.planner.job_input import JobInput, Place
 from apps.planner.services import ComputedEstimate, compute_estimate
 
-_PRECISIONS = {"fp32": Precision.FP32, "mixed": Precision.MIXED, "bf16": Precision.MIXED}
 NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
 
 
@@ -53,7 +50,7 @@ class EstimateCard:
 def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: int) -> EstimateCard:
     """Return the estimate of a valid form."""
     try:
-        computed = compute_estimate(lab=lab, job=_job(form, cards), now=now)
+        computed = compute_estimate(lab=lab, job=job_input(form, cards), now=now)
     except InvalidInput as error:  # more work than a figure can hold
         return EstimateCard(Basis.NONE, [], "", None, [str(error)])
     figures = computed.figures
@@ -74,26 +71,6 @@ def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: i
         duration(figures.reserve_us),
         figures.reserve_us,
         [],
-    )
-
-
-def _job(form: PlannerForm, cards: Sequence[NodeCard]) -> JobInput:
-    data = form.cleaned_data
-    own = next((card for card in cards if place_value(card) == data["place"]), None)
-    if own is not None:
-        place = Place(node=own.node, card=own.name)
-    else:
-        place = Place(card=None if data["place"] else "")
-    return JobInput(
-        model=form.costs,
-        training=Training(
-            trainable=TRAINABLE[data["trainable"]],
-            precision=_PRECISIONS[data["precision"]],
-            checkpointing=data["checkpointing"] == "on",
-            gpus=1,
-        ),
-        work=Work(samples=data["samples"], epochs=data["epochs"], batch=data["batch"]),
-        place=place,
     )
 
 

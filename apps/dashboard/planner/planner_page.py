@@ -9,17 +9,21 @@ from apps.core.clock import now_us
 from apps.dashboard.planner.estimate import EstimateCard, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
+from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
 from apps.planner.cards import market_sizes, node_cards
 
 
 @dataclass(frozen=True)
 class PlannerPage:
-    """The page. ``result`` and ``estimate`` None: the form was not sent, or it has errors."""
+    """The page. ``result`` and ``estimate`` None: the form was not sent, or it has
+    errors. ``places`` None: also if the work of the training is unknown.
+    """
 
     form: PlannerForm
     result: Result | None
     estimate: EstimateCard | None
+    places: PlaceTable | None
 
     @property
     def status(self) -> int:
@@ -44,12 +48,13 @@ class PlannerPage:
 
 def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
     """Return the page of a form that is sent with GET. The number of queries is constant."""
-    cards, market = node_cards(lab), market_sizes()
+    cards, market, now = node_cards(lab), market_sizes(), now_us()
     form = PlannerForm(params, cards, market)
     if not (form.is_bound and form.is_valid()):
-        return PlannerPage(form, None, None)
+        return PlannerPage(form, None, None, None)
     return PlannerPage(
         form,
         planner_result(form, cards, market),
-        estimate_card(lab, form, cards, now_us()),
+        estimate_card(lab, form, cards, now),
+        place_table(lab, form, params.get("sort") or DEFAULT_SORT, now),
     )

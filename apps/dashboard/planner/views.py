@@ -22,7 +22,7 @@ def planner(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     link = request.build_absolute_uri(f"{request.path}?{content.query}") if content.result else ""
     context = {
         "page": content, "form": content.form, "result": content.result,
-        "estimate": content.estimate, "link": link,
+        "estimate": content.estimate, "places": content.places, "link": link,
     }  # fmt: skip
     return render(request, "dashboard/planner/planner.html", context, status=content.status)
 
