@@ -114,6 +114,8 @@ def address(route: str, small: SmallLab, run: str) -> str:
             *Run.objects.filter(lab=small.lab).exclude(uuid=run).values_list("uuid", flat=True)[:1],
         ]
         return path + "?" + "&".join(f"run={uuid}" for uuid in pair)
+    if path.startswith("/planner/"):
+        return path + "?source=layers&layers=conv 8 3x3&input=3x32x32&samples=100&epochs=2"
     return path + (QUERY if path in NEEDS_QUERY else "")
 
 
