@@ -106,17 +106,13 @@ def address(route: str, small: SmallLab, run: str) -> str:
             "public_id", flat=True
         )[0]
     path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: filled.get(match[1], "x-1"), route)
-    if path == "/explain/charges.csv":
-        return path + QUERY.replace("energy_mj", "embodied_ug")
     if path.startswith("/runs/compare"):
         pair = [
             run,
             *Run.objects.filter(lab=small.lab).exclude(uuid=run).values_list("uuid", flat=True)[:1],
         ]
         return path + "?" + "&".join(f"run={uuid}" for uuid in pair)
-    if path.startswith("/planner/"):
-        return path + "?source=layers&layers=conv 8 3x3&input=3x32x32&samples=100&epochs=2"
-    return path + (QUERY if path in NEEDS_QUERY else "")
+    return path + QUERIES.get(path, "")
 
 
 # Parts of routes whose parameter is that of the lab's first thing of a kind.
@@ -134,6 +130,9 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
 QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"
-NEEDS_QUERY = frozenset(
-    {"/explain/", "/explain/ledger.csv", "/api/v1/figures/", "/api/v1/explain/"}
-)
+PLAN = "?source=layers&layers=conv 8 3x3&input=3x32x32&samples=100&epochs=2"
+QUERIES = {
+    "/explain/": QUERY, "/explain/ledger.csv": QUERY, "/api/v1/figures/": QUERY,
+    "/api/v1/explain/": QUERY, "/explain/charges.csv": QUERY.replace("energy_mj", "embodied_ug"),
+    "/planner/": PLAN, "/planner/result.csv": PLAN, "/planner/layers.csv": PLAN,
+}  # fmt: skip
