@@ -78,7 +78,7 @@ def test_an_unknown_dimension_is_an_error_that_names_the_input(
     error = refused(post(labs.member, sequence().SerializeToString()), 400, "invalid")
     assert error["field"] == "input"
     assert error["message"] == "Dimension 2 of the input 'ids' is unknown (length)."
-    assert "--input ids=1x128" in error["hint"]
+    assert "?input=ids=1x128" in error["hint"]
 
 
 def test_a_fixed_batch_has_to_be_confirmed(labs: Labs, refused: Refused) -> None:
@@ -146,7 +146,7 @@ def test_a_file_above_the_limit(
     monkeypatch.setattr(uploads, "MAX_FILE_BYTES", 1 << 20)
     content = lenet().SerializeToString() + b"\x00" * (1 << 20)
     error = refused(post(labs.member, content), 413, "too_large")
-    assert "labcarbon-collect plan --onnx" in error["hint"]
+    assert "labcarbon-collect plan --model" in error["hint"]
 
 
 def test_any_content_type_is_read_as_bytes(labs: Labs) -> None:
