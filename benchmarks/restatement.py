@@ -76,12 +76,14 @@ def measure(options: Any) -> None:
         )  # fmt: skip
         apply_factors(lab=small.lab)
 
+    before_ug = sum(LabDay.objects.values_list("emission_ug", flat=True))
     timed("hours recorded and applied", record)
     reader = PageReader(small)
     reader.start()
     restated_s = seconds(roll_all_up)
     reader.stop()
     total = sum(LabDay.objects.values_list("emission_ug", flat=True))
+    assert total != before_ug, "the days have the factors of before"
     print(f"restated in {restated_s:.1f} s ({restated_s / LIMIT_S:.2f} of {LIMIT_S} s)")
     print(f"{reader.text()}; emission of the days {total} µg", flush=True)
 

@@ -24,14 +24,13 @@ from apps.planner.formulas.ranges import (
     times_or_divided,
     wider,
 )
+from apps.planner.formulas.time_and_energy import (
+    POWER_DIVISOR_PPM,
+    POWER_SPREAD,
+    net_spread,
+    rated_use,
+)
 
-# Energy per FLOP of another model on the same card, at P90.
-_LARGE_NET, _SMALL_NET = times_or_divided(2_400_000), times_or_divided(20_000_000)
-# Catalogue: a third of the peak, ×÷3. The power limit is 11, 53, 552 % above the mean power.
-_PEAK_PART = 3
-_PEAK_SPREAD = times_or_divided(3_000_000)
-_POWER_DIVISOR_PPM = 1_530_000
-_POWER_SPREAD = Spread(divide(1_530_000 * PPM, 6_520_000), divide(1_530_000 * PPM, 1_110_000))
 # Another card: the ratio of the peaks, and the load of the power limit, ±40 %.
 _OTHER_CARD_TIME = times_or_divided(2_400_000)
 _OTHER_CARD_LOAD = Spread(600_000, 1_400_000)
@@ -123,14 +122,14 @@ def on_other_card(reference: Reference, ratio: PeakRatio, rated_mw: int | None) 
         )
         load, load_spread = min(Fraction(1), share), _OTHER_CARD_LOAD
     else:
-        load, load_spread = Fraction(PPM, _POWER_DIVISOR_PPM), _POWER_SPREAD
+        load, load_spread = Fraction(PPM, POWER_DIVISOR_PPM), POWER_SPREAD
     energy = rounded(load * rated_mw * reference.gpus * time_us / PPM)
     return CardUse(Basis.CATALOGUE, time, around(energy, combine(spread, load_spread)))
 
 
 def from_own_operations(flops: int, own: OwnOperations, gpus: int, *, is_large: bool) -> CardUse:
     """Return the use from the lab's own time and energy per operation on the card."""
-    spread = _LARGE_NET if is_large else _SMALL_NET
+    spread = net_spread(is_large=is_large)
     time_us = rounded(Fraction(flops * own.time_us * own.gpus, own.flops * gpus))
     energy = (
         None
@@ -143,20 +142,9 @@ def from_own_operations(flops: int, own: OwnOperations, gpus: int, *, is_large: 
 def from_catalogue(
     flops: int, peak_gflops: int, rated_mw: int | None, gpus: int, *, is_large: bool
 ) -> CardUse:
-    """Return the order of magnitude from rated figures: a third of the peak, at the usual mean of
-    the rated power.
-    """
-    time = Fraction(flops * _PEAK_PART, peak_gflops * 1000 * gpus)  # GFLOP/s × 1000 = FLOP/µs
-    spread = combine(_LARGE_NET if is_large else _SMALL_NET, _PEAK_SPREAD)
-    energy = (
-        None
-        if rated_mw is None
-        else around(
-            rounded(Fraction(rated_mw * gpus, _POWER_DIVISOR_PPM) * time),
-            combine(spread, _POWER_SPREAD),
-        )
-    )
-    return CardUse(Basis.CATALOGUE, around(rounded(time), spread), energy)
+    """Return the order of magnitude from rated figures (:func:`rated_use`)."""
+    time_us, energy = rated_use(flops, peak_gflops, rated_mw, gpus, net_spread(is_large=is_large))
+    return CardUse(Basis.CATALOGUE, time_us, energy)
 
 
 def rest_power(rated_mw: int, gpus: int) -> Range:

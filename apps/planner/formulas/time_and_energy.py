@@ -48,8 +48,8 @@ _SAME_MODEL = times_or_divided(1_240_000)
 # Catalogue: a third of the peak, ×÷3. The power limit is 11, 53, 552 % above the mean power.
 _PEAK_PART = 3
 _PEAK_SPREAD = times_or_divided(3_000_000)
-_POWER_DIVISOR_PPM = 1_530_000
-_POWER_SPREAD = Spread(divide(1_530_000 * PPM, 6_520_000), divide(1_530_000 * PPM, 1_110_000))
+POWER_DIVISOR_PPM = 1_530_000
+POWER_SPREAD = Spread(divide(1_530_000 * PPM, 6_520_000), divide(1_530_000 * PPM, 1_110_000))
 _NODE_PER_GPU_PPM = 1_250_000  # MLPerf Training v4.0: nodes use 1.22 to 1.29 × the rated GPU power
 
 
@@ -260,7 +260,7 @@ def from_operations(
     usable = same or usable
     if not usable or flops <= 0:
         return None
-    least = _SAME_MODEL if same else _LARGE_NET if is_large else _SMALL_NET
+    least = _SAME_MODEL if same else net_spread(is_large=is_large)
     if stops_early:
         least = combine(least, EARLY_STOP)
 
@@ -292,26 +292,43 @@ class Card:
     rated_mw: int
 
 
+def net_spread(*, is_large: bool) -> Spread:
+    """Return the range of energy per FLOP of another model on the same card."""
+    return _LARGE_NET if is_large else _SMALL_NET
+
+
+def rated_use(
+    flops: int, peak_gflops: int, rated_mw: int | None, gpus: int, spread: Spread
+) -> tuple[Range, Range | None]:
+    """Return time and energy of the GPUs from rated figures: a third of the peak, at the usual mean
+    of the rated power. ``spread``: of operations.
+    """
+    time = Fraction(flops * _PEAK_PART, peak_gflops * 1000 * gpus)  # GFLOP/s × 1000 = FLOP/µs
+    spread = combine(spread, _PEAK_SPREAD)
+    time_us = around(rounded(time), spread)
+    if rated_mw is None:
+        return time_us, None
+    energy = Fraction(rated_mw * gpus, POWER_DIVISOR_PPM) * time
+    return time_us, around(rounded(energy), combine(spread, POWER_SPREAD))
+
+
 def from_catalogue(
     flops: int, card: Card, *, is_large: bool, gpus: int, stops_early: bool
 ) -> Figures | None:
-    """Return the order of magnitude from rated figures: a third of the peak, at the usual mean of
-    the rated power.
-    """
+    """Return the order of magnitude from rated figures (:func:`rated_use`)."""
     if flops <= 0:
         return None
-    time = Fraction(flops * _PEAK_PART, card.peak_gflops * 1000 * gpus)  # GFLOP/s × 1000 = FLOP/µs
-    mean_mw = Fraction(card.rated_mw * gpus * PPM, _POWER_DIVISOR_PPM)
-    spread = combine(_LARGE_NET if is_large else _SMALL_NET, _PEAK_SPREAD)
+    spread = net_spread(is_large=is_large)
     if stops_early:
         spread = combine(spread, EARLY_STOP)
-    energy_spread = combine(spread, _POWER_SPREAD)
-    energy = mean_mw * time / PPM
+    time_us, energy = rated_use(flops, card.peak_gflops, card.rated_mw, gpus, spread)
+    assert energy is not None, "the power of the card is known"
+    node = rounded(Fraction(energy.likely * _NODE_PER_GPU_PPM, PPM))
     return Figures(
         Basis.CATALOGUE,
-        around(rounded(time), spread),
-        around(rounded(energy), energy_spread),
-        around(rounded(energy * Fraction(_NODE_PER_GPU_PPM, PPM)), energy_spread),
+        time_us,
+        energy,
+        around(node, energy.spread),
         {"is_large": is_large, "gpus": gpus},
     )
 
