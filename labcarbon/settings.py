@@ -253,6 +253,7 @@ SPECTACULAR_SETTINGS = {
         "FailureEnum": "apps.runs.choices.Failure",
         "IntensitySourceEnum": "apps.carbon.choices.IntensitySource",
         "ValueStateEnum": "apps.preflight.choices.ValueState",
+        "JobReplyBasisEnum": "apps.planner.choices.Basis",
     },
 }
 

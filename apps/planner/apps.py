@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class PlannerConfig(AppConfig):
     name = "apps.planner"
+
+    def ready(self) -> None:
+        from apps.planner import jobs, receivers  # noqa: F401

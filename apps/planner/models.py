@@ -30,7 +30,8 @@ class Estimate(models.Model):
       ``node_energy``: of the run, all devices of its node.
     - ``conditions``: PUE, emission factor and price of the place with their ids and editions, or
       the reason why one is unknown.
-    - ``run``: the run that it was attached to. ``scored_us`` and ``actual_*``: its outcome.
+    - ``run``: the run that it was attached to, None after its deletion (``attached_us`` stays).
+      ``scored_us`` and ``actual_*``: its outcome.
     """
 
     lab = models.ForeignKey(Lab, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -69,7 +70,6 @@ class Estimate(models.Model):
     cost_high_ucurrency = models.BigIntegerField(null=True, blank=True)
     currency = models.CharField(max_length=3, blank=True, default="")
     conditions = models.JSONField(default=dict)
-    peak_memory_bytes = models.BigIntegerField(null=True, blank=True)
     run = models.OneToOneField(
         Run, on_delete=models.SET_NULL, null=True, blank=True, related_name="estimate"
     )
@@ -108,6 +108,11 @@ class Estimate(models.Model):
                 fields=["lab", "f2"],
                 name="estimate_open_by_work",
                 condition=Q(run__isnull=True, f2__isnull=False),
+            ),
+            models.Index(
+                fields=["lab", "f2_weak"],
+                name="estimate_open_by_weak_work",
+                condition=Q(run__isnull=True, f2_weak__isnull=False),
             ),
         ]
 

@@ -1,10 +1,12 @@
 from django.urls import path
 
 from apps.planner.api import JobView
+from apps.planner.api_estimates import EstimateView
 from apps.planner.api_sweep import SweepView
 from apps.planner.model_files.api import OnnxView
 
 urlpatterns = [
+    path("plan/estimates/<uuid:uuid>/", EstimateView.as_view(), name="api-plan-estimate"),
     path("plan/job/", JobView.as_view(), name="api-plan-job"),
     path("plan/onnx/", OnnxView.as_view(), name="api-plan-onnx"),
     path("plan/sweep/", SweepView.as_view(), name="api-plan-sweep"),

@@ -66,6 +66,8 @@ class Run(models.Model):
     )
     # A reported parent that is not registered yet. Its registration sets ``parent``.
     requested_parent = models.UUIDField(null=True, blank=True, db_column="parent_asked")
+    # The estimate that the registration named. apps.planner attaches it, or returns a warning.
+    requested_estimate = models.UUIDField(null=True, blank=True)
     tags = models.JSONField(default=dict, blank=True)
     last_report_us = models.BigIntegerField(
         null=True, blank=True, db_column="seen_us"

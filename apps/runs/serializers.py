@@ -109,6 +109,11 @@ class RunBody(RunUpdateSerializer):
     job = serializers.DictField(
         required=False, allow_null=True, help_text="job of the scheduler: docs/slurm.md"
     )
+    estimate = serializers.UUIDField(
+        required=False,
+        allow_null=True,
+        help_text="a stored estimate of this run; one that cannot be attached gives a warning",
+    )
 
     def validate_params(self, params: dict[str, Any]) -> dict[str, Any]:
         if len(params) > _MAX_PARAMS:

@@ -47,6 +47,10 @@ from apps.core.models import Job
 from apps.fleet.models import Device, Node
 from apps.fleet.services import register_node
 from apps.ingest.models import Consumer
+from apps.planner.formulas.model_costs import ModelCosts
+from apps.planner.formulas.work import Work
+from apps.planner.job_input import JobInput, Place
+from apps.planner.services import create_estimate
 from apps.pollers.choices import System
 from apps.pollers.models import AssetSource, PolledRow
 from apps.preflight.choices import FindingState
@@ -156,6 +160,7 @@ def fill(
     run_until_idle(worker="test")
     restate_period(statement=statement, reason=name[:300], by=small.owner, now=now_us())
     _instrument(small, name)
+    _estimate(small, name)
     add_budget(
         lab=small.lab,
         values=BudgetInput(
@@ -372,6 +377,12 @@ def _bill(small: SmallLab, name: str) -> None:
     confirm(file=file, by=small.owner, now=now_us())
     for _ in record_batches(uuid=file.uuid, now=now_us()):
         pass
+
+
+def _estimate(small: SmallLab, name: str) -> None:
+    model = ModelCosts(name=name[:200], input=name[:200], parameters=5, macs=7, layer_outputs=3)
+    job = JobInput(model=model, work=Work(samples=9, epochs=2, batch=3), place=Place(card="A100"))
+    create_estimate(lab=small.lab, job=job, person=small.owner, now=now_us())
 
 
 def _repeat(small: SmallLab, uuid: UUID, name: str) -> None:

@@ -118,7 +118,7 @@ def bodies_of(small: SmallLab, run: str) -> list[tuple[str, str, Any]]:
         ("POST", f"{api}login/", _recorded("login_request")),
         ("POST", f"{api}ingest/", {**_recorded("ingest_request"), "node": node}),
         ("POST", f"{api}nodes/problem/", {"message": "the data folder cannot be used"}),
-        ("PUT", f"{api}runs/{NEW_RUN}/", {**_recorded("run_put"), "node": node, "fingerprint": told(), "tags": {"a": "b"}}),
+        ("PUT", f"{api}runs/{NEW_RUN}/", {**_recorded("run_put"), "node": node, "fingerprint": told(), "tags": {"a": "b"}, "estimate": NEW_RUN}),
         ("PUT", f"{api}runs/{run}/", {**_recorded("run_put"), "node": node, "job": job}),
         ("PATCH", f"{api}runs/{run}/", {**_recorded("run_patch"), "fingerprint": told(), "metrics": {"loss": 0.1}}),
         ("POST", f"{api}runs/{run}/metrics/", {"points": [["loss", 1, 0.5, None], ["a", 2, "NaN", "2026-11-02T08:00:00Z"]]}),

@@ -20,6 +20,7 @@ from apps.carbon.own_factors.models import OwnFactorFile
 from apps.carbon.providers.models import GridProvider
 from apps.catalog.models import EmbodiedFigure
 from apps.ingest.models import DeviceMove, QuarantinedWindow
+from apps.planner.models import Estimate
 from apps.pollers.models import AssetSource
 from apps.preflight.models import DuplicateFinding, Preflight
 from apps.reports.models import Statement
@@ -126,6 +127,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/market/instruments/": ("pk", Instrument),
     "/factors/import/": ("uuid", OwnFactorFile), "/billing/": ("uuid", BillingFile),
     "/billing/months/": ("pk", BilledMonth), "/activities/recurring/": ("uuid", RecurringActivity),
+    "/plan/estimates/": ("uuid", Estimate),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

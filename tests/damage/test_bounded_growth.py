@@ -66,7 +66,7 @@ def test_expired_rows_are_deleted_and_valid_ones_remain(lab: SmallLab) -> None:
     assert {job.kind for job in waiting} == {
         CHECK_JOB, SEAL_JOB, STATISTICS_JOB, "core.clear_expired", "accounts.clear_expired",
         "assets.orphan_files", START, "billing.review_months",
-        "activity.start_recurring", "carbon.extend_hour_prices",
+        "activity.start_recurring", "carbon.extend_hour_prices", "planner.score",
     }  # fmt: skip
     assert all(now < job.due_us <= now_us() + DAY_US for job in waiting)
 

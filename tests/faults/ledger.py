@@ -114,8 +114,8 @@ class LedgerDatabase:
             "WHERE done < requested AND kind NOT IN ('carbon.roll_up', 'carbon.hour_over', "
             "'accounts.clear_expired', 'assets.orphan_files', 'core.check_tables', "
             "'core.clear_expired', 'core.statistics', 'ingest.seal', 'activity.start_recurring', "
-            "'billing.review_months', 'budgets.start_forecasts', 'carbon.extend_hour_prices') "
-            "ORDER BY id"
+            "'billing.review_months', 'budgets.start_forecasts', 'carbon.extend_hour_prices', "
+            "'planner.score') ORDER BY id"
         )
 
     def request_settling(self) -> None:

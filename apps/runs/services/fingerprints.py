@@ -117,6 +117,7 @@ def put_fingerprint(*, run: Run, payload: FingerprintIn, is_new: bool = False) -
     row = None if is_new else Fingerprint.objects.filter(run=run).first()
     is_new = row is None
     row = row or Fingerprint(run=run)
+    row.run = run  # already read
     before = None if is_new else _compared(row)
     ignored, has_text = _ignored_and_code_state(run, payload)
     _merge(row, payload)

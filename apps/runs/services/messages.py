@@ -56,6 +56,7 @@ def apply_put(
         host=data.get("host", ""),
         node_uuid=data.get("node"),
         job=parse_job(data["job"]) if data.get("job") else None,
+        estimate=data.get("estimate"),
         known=parsed.to_update(),
     )
     is_job = facts.job is not None and facts.job.run_uuid == uuid

@@ -39,6 +39,7 @@ from apps.runs.services.updates import (
     schedule_lost_check,
     touch,
 )
+from apps.runs.signals import estimate_requested
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class RunFacts:
     host: str = ""
     node_uuid: UUID | None = None
     job: JobIn | None = None
+    estimate: UUID | None = None
     known: RunUpdate = field(default_factory=RunUpdate)
 
 
@@ -73,7 +75,8 @@ def put_run(
     If another run has the external id, that run is returned with a warning, and no run is created.
 
     ``bound_node`` is the node of a node's token, which may write only runs of its own node.
-    A run of an unknown project is stored unattributed, with a warning.
+    A run of an unknown project is stored unattributed, with a warning. An estimate that cannot be
+    attached gives a warning as well.
 
     The run of a scheduler's job (its UUID is derived from the job) is written by each node of the
     job. The first report sets the owner.
@@ -176,8 +179,10 @@ def _put(
     if run.ended_us is not None and run.ended_us < run.started_us:
         raise InvalidInput("The run would end before it starts.", field="started_at")
     run.reported_by = run.reported_by or reported_by
+    run.requested_estimate = facts.estimate or run.requested_estimate
     apply_update(run, facts.known)
     run.save()
+    warning = " ".join(filter(None, (warning, *_request_estimate(run, facts))))
     save_update(run, facts.known, params=run.params, is_new=is_new)
     if is_new:
         link_waiting_children(run, now)
@@ -188,6 +193,15 @@ def _put(
     if before != (run.project_id, run.os_user, run.account, run.user_id):
         enqueue(kind="attribution.run", key=f"{lab.pk}:{uuid}")
     return run, warning
+
+
+def _request_estimate(run: Run, facts: RunFacts) -> list[str]:
+    """Have the estimate attached that a registration names, before the fingerprint of the run
+    attaches another one. Return the warnings.
+    """
+    if facts.estimate is None:
+        return []
+    return [str(text) for _, text in estimate_requested.send(sender=Run, run=run)]
 
 
 def _find_by_external_id(
