@@ -110,42 +110,47 @@ def lookup_keys(parts: Parts, work: Work) -> list[tuple[Tier, int]]:
 
 
 def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
-    """Return the ids of runs that share a key, the newest of each key. One query."""
+    """Return the ids of runs that share a key, the newest of each key. Probes are left out: they
+    did not do the work. One query.
+    """
     if not keys:
         return set()
     query = (
-        "SELECT run_id FROM (SELECT run_id FROM runs_tierkey WHERE lab_id = %s AND tier = %s AND "
-        "key = %s "
+        "SELECT run_id FROM (SELECT k.run_id FROM runs_tierkey AS k JOIN runs_run AS r"
+        " ON r.id = k.run_id AND r.intent <> %s WHERE k.lab_id = %s AND k.tier = %s AND k.key = %s"
+        " ORDER BY k.run_id DESC LIMIT {}) AS t{}"
     )
-    query += "ORDER BY run_id DESC LIMIT {}) AS t{}"
     parts = [
         query.format(_MAX_PER_TIER.get(tier, MAX_CANDIDATES), i) for i, (tier, _) in enumerate(keys)
     ]
-    params = [value for tier, key in keys for value in (lab.pk, int(tier), key)]
+    params = [
+        value for tier, key in keys for value in (Intent.PROBE.value, lab.pk, int(tier), key)
+    ]
     return {row["run_id"] for row in fetch_rows(" UNION ".join(parts), params)}
 
 
 def runs_with_keys_of(run: Run) -> set[int]:
-    """Return the ids of runs that share a stored key with ``run``, the newest first. One query."""
+    """Return the ids of runs that share a stored key with ``run``, the newest first, without
+    probes. One query.
+    """
     rows = fetch_rows(
         "SELECT DISTINCT other.run_id FROM runs_tierkey AS own JOIN runs_tierkey AS other"
         " ON other.lab_id = own.lab_id AND other.tier = own.tier AND other.key = own.key"
+        " JOIN runs_run AS r ON r.id = other.run_id AND r.intent <> %s"
         " WHERE own.run_id = %s AND own.lab_id = %s AND other.run_id <> %s"
         " ORDER BY other.run_id DESC LIMIT %s",
-        [run.pk, run.lab_id, run.pk, _MAX_WITH_KEYS],
+        [Intent.PROBE.value, run.pk, run.lab_id, run.pk, _MAX_WITH_KEYS],
     )
     return {row["run_id"] for row in rows}
 
 
 def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:
-    """Return past runs with their compared parts, without probes: they did not do the work. One
-    query.
-    """
+    """Return past runs with their compared parts. One query."""
     run_fields = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
     rows = (
-        Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab)
-        .exclude(run__intent=Intent.PROBE)
-        .values(*_PARTS, *run_fields)
+        Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(
+            *_PARTS, *run_fields
+        )
     )
     return [
         _to_past_run(

@@ -14,6 +14,7 @@ from apps.accounts.choices import PersonView
 from apps.accounts.models import Lab
 from apps.fleet.models import Node
 from apps.preflight.models import Preflight
+from apps.preflight.selectors import MAX_CANDIDATES
 from apps.runs.choices import Intent, RunState
 from apps.runs.models import ExternalId
 from tests.api.conftest import Caller, Labs
@@ -76,6 +77,15 @@ def test_a_probe_is_no_earlier_run_of_the_work(labs: Labs, state: RunState) -> N
     spend(labs.ours, stored(labs.ours, state=state, intent=Intent.PROBE), 3_600_000)
     said = asked(labs.admin, body())
     assert (said["verdict"], said["matches"], said["estimate"]) == ("none", [], None)
+
+
+def test_probes_do_not_crowd_out_the_runs_of_the_work(labs: Labs) -> None:
+    run = stored(labs.ours, user=labs.ours.owner)
+    for minute in range(1, MAX_CANDIDATES + 2):
+        stored(labs.ours, minutes=minute, intent=Intent.PROBE)
+    said = asked(labs.admin, body())
+    assert (said["verdict"], said["certainty"]) == ("duplicate", "verified")
+    assert [match["run"] for match in said["matches"]] == [str(run.uuid)]
 
 
 def test_the_question_of_a_probe_is_declared(labs: Labs) -> None:

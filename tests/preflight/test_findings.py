@@ -9,6 +9,7 @@ from apps.accounts.audit import with_names
 from apps.accounts.models import AuditEntry
 from apps.core.errors import Conflict, InvalidInput, NotFound
 from apps.core.jobs import enqueue, run_until_idle
+from apps.preflight import selectors
 from apps.preflight.choices import FindingState
 from apps.preflight.models import DuplicateFinding
 from apps.preflight.services.findings import decide, reopen
@@ -45,6 +46,16 @@ def test_a_repeat_is_found_and_the_first_run_is_none(lab: SmallLab) -> None:
     found = _two(lab)
     assert (found.verdict, found.certainty, found.state) == ("duplicate", "verified", "open")
     assert judged(found.original) is None
+
+
+def test_probes_do_not_crowd_out_runs_with_equal_keys(
+    lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selectors, "_MAX_WITH_KEYS", 5)
+    original = stored(lab)
+    for minute in range(1, 7):
+        stored(lab, minutes=minute, intent=Intent.PROBE)
+    assert selectors.runs_with_keys_of(stored(lab, minutes=10)) == {original.pk}
 
 
 def test_a_probe_repeats_nothing_and_is_not_repeated(lab: SmallLab) -> None:
