@@ -5,4 +5,4 @@ class PlannerConfig(AppConfig):
     name = "apps.planner"
 
     def ready(self) -> None:
-        from apps.planner import jobs, receivers  # noqa: F401
+        from apps.planner.outcomes import jobs, receivers  # noqa: F401

@@ -123,9 +123,7 @@ def candidates(lab: Lab, keys: Sequence[tuple[Tier, int]]) -> set[int]:
     parts = [
         query.format(_MAX_PER_TIER.get(tier, MAX_CANDIDATES), i) for i, (tier, _) in enumerate(keys)
     ]
-    params = [
-        value for tier, key in keys for value in (Intent.PROBE.value, lab.pk, int(tier), key)
-    ]
+    params = [value for tier, key in keys for value in (Intent.PROBE.value, lab.pk, int(tier), key)]
     return {row["run_id"] for row in fetch_rows(" UNION ".join(parts), params)}
 
 
@@ -147,10 +145,8 @@ def runs_with_keys_of(run: Run) -> set[int]:
 def past_runs(lab: Lab, run_ids: Iterable[int], ignored: Collection[str]) -> list[PastRun]:
     """Return past runs with their compared parts. One query."""
     run_fields = [f"run__{name}" for name in (*_OF_RUN, "parent__uuid")]
-    rows = (
-        Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(
-            *_PARTS, *run_fields
-        )
+    rows = Fingerprint.objects.filter(run_id__in=list(run_ids), run__lab=lab).values(
+        *_PARTS, *run_fields
     )
     return [
         _to_past_run(

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from apps.planner.models import Estimate
-from apps.planner.outcomes import FIRST_SCORE_US
-from apps.planner.scores import score_estimates
+from apps.planner.outcomes.scores import score_estimates
+from apps.planner.outcomes.states import FIRST_SCORE_US
 from tests.api.conftest import Labs
 from tests.builders import MINUTE, T0
 from tests.planner.support import A100, finished

@@ -11,7 +11,8 @@ from apps.core.models import Job
 from apps.core.units import US_PER_HOUR
 from apps.planner.job_input import JobInput
 from apps.planner.models import Estimate
-from apps.planner.outcomes import (
+from apps.planner.outcomes.scores import score_estimates
+from apps.planner.outcomes.states import (
     FIRST_SCORE_US,
     SCORES_CHANGE_US,
     NotScored,
@@ -19,7 +20,6 @@ from apps.planner.outcomes import (
     OutcomeState,
     outcome_of,
 )
-from apps.planner.scores import score_estimates
 from apps.planner.services import OPEN_US, create_estimate
 from apps.runs.choices import Intent, RunState
 from apps.runs.models import Run

@@ -12,9 +12,9 @@ from apps.accounts.choices import Scope
 from apps.accounts.permissions import caller, require
 from apps.core.clock import now_us, utc
 from apps.core.errors import NotFound
-from apps.planner.estimate_serializers import StoredEstimateReply
 from apps.planner.models import Estimate
-from apps.planner.outcomes import outcome_of
+from apps.planner.outcomes.serializers import StoredEstimateReply
+from apps.planner.outcomes.states import outcome_of
 
 
 class EstimateView(APIView):

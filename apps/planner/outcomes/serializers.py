@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.planner.choices import Basis
-from apps.planner.outcomes import NotScored, OutcomeState
+from apps.planner.outcomes.states import NotScored, OutcomeState
 from apps.planner.serializers import ConditionsReply, RangeReply
 
 

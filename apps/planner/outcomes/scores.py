@@ -8,7 +8,7 @@ from django.db.models import Q
 from apps.accounts.models import Lab
 from apps.core.jobs import renew_lease
 from apps.planner.models import Estimate
-from apps.planner.outcomes import FIRST_SCORE_US, SCORES_CHANGE_US
+from apps.planner.outcomes.states import FIRST_SCORE_US, SCORES_CHANGE_US
 from apps.planner.past_runs import EXCLUDED_INTENTS, measured_use
 from apps.runs.choices import RunState
 

@@ -6,7 +6,7 @@ from django.db.models.signals import post_save
 from django.dispatch import receiver
 
 from apps.core.clock import now_us
-from apps.planner.attachments import attach_by_work, attach_requested
+from apps.planner.outcomes.attachments import attach_by_work, attach_requested
 from apps.runs.models import Fingerprint, Run
 from apps.runs.signals import estimate_requested
 

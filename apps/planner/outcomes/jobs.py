@@ -1,9 +1,9 @@
-"""Jobs of the planner."""
+"""Jobs of outcomes."""
 
 from apps.core.clock import now_us
 from apps.core.jobs import periodic_job
 from apps.core.units import US_PER_HOUR
-from apps.planner.scores import score_estimates
+from apps.planner.outcomes.scores import score_estimates
 
 
 @periodic_job("planner.score")

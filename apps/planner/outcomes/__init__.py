@@ -1,0 +1,1 @@
+"""Runs of estimates: attachment, outcome and score."""
