@@ -241,7 +241,7 @@ def test_fields_of_another_source_are_not_read(owner: Client) -> None:
     parts = urlsplit(unescape(link[1]))
     assert set(parse_qs(parts.query)) == {
         "source", "preset", "batch", "precision", "optimiser", "trainable", "checkpointing", "k",
-        "attention",
+        "attention", "gpus", "early",
     }  # fmt: skip
     again = owner.get(f"{parts.path}?{parts.query}")
     assert values(text_of(again), "data-memory-part") == values(

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.accounts.models import Lab
-from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
+from apps.dashboard.planner.basis_facts import basis_facts
 from apps.dashboard.planner.forms import PlannerForm
-from apps.dashboard.planner.job import job_input
-from apps.planner.cards import NodeCard
 from apps.planner.choices import Basis
 from apps.planner.formulas.ranges import Range
-from apps.planner.services import ComputedEstimate, compute_estimate
+from apps.planner.services import ComputedEstimate
 
 NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
 
@@ -33,13 +30,16 @@ class EstimateRow:
 
 @dataclass(frozen=True)
 class EstimateCard:
-    """The estimate. Without a basis it has no rows, and ``missing`` states what it would take."""
+    """The estimate. Without a basis it has no rows, and ``missing`` states what it would take.
+    ``facts``: what it rests on, as a sentence.
+    """
 
     basis: Basis
     rows: Sequence[EstimateRow]
     reserve: str
     reserve_us: int | None
     missing: Sequence[str]
+    facts: str = ""
 
     @property
     def is_order_of_magnitude(self) -> bool:
@@ -47,12 +47,13 @@ class EstimateCard:
         return self.basis == Basis.CATALOGUE
 
 
-def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: int) -> EstimateCard:
+def too_large(reason: str) -> EstimateCard:
+    """Return the estimate of more work than a figure can hold."""
+    return EstimateCard(Basis.NONE, [], "", None, [reason])
+
+
+def estimate_card(form: PlannerForm, computed: ComputedEstimate) -> EstimateCard:
     """Return the estimate of a valid form."""
-    try:
-        computed = compute_estimate(lab=lab, job=job_input(form, cards), now=now)
-    except InvalidInput as error:  # more work than a figure can hold
-        return EstimateCard(Basis.NONE, [], "", None, [str(error)])
     figures = computed.figures
     if figures is None:
         missing = list(computed.missing)
@@ -71,6 +72,7 @@ def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: i
         duration(figures.reserve_us),
         figures.reserve_us,
         [],
+        basis_facts(computed.basis, figures.facts),
     )
 
 

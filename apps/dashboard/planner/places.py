@@ -12,10 +12,14 @@ from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import Unit, duration, unit_for
 from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.job import work_training
+from apps.planner.choices import Basis
+from apps.planner.formulas.places import Reference
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.work import is_large, training_flops
+from apps.planner.places.cards import cards_named
 from apps.planner.places.place import JobNeeds, Place, PlaceKind
 from apps.planner.places.selectors import DEFAULT_COLUMN, places_for, sort_places
+from apps.planner.services import ComputedEstimate
 
 # Columns in order: sort key, label, field of Place, metric of its integers ('': shown otherwise).
 COLUMNS = (
@@ -74,7 +78,7 @@ class PlaceRow:
 @dataclass(frozen=True)
 class PlaceTable:
     """All places in their order. ``shown``: own places, and the first cloud instances.
-    ``left_out``: cloud instances that were not computed.
+    ``left_out``: cloud instances that were not computed. ``gpus``: number that the training uses.
     """
 
     head: PlaceColumn
@@ -82,6 +86,7 @@ class PlaceTable:
     rows: Sequence[PlaceRow]
     cloud_missing: str
     left_out: int
+    gpus: int
 
     @property
     def shown(self) -> list[PlaceRow]:
@@ -96,8 +101,11 @@ class PlaceTable:
         return len(self.rows) - len(self.shown)
 
 
-def place_table(lab: Lab, form: PlannerForm, sort: str, now: int) -> PlaceTable | None:
-    """Return the places for a valid form, None if the work of the training is unknown.
+def place_table(
+    lab: Lab, form: PlannerForm, computed: ComputedEstimate | None, sort: str, now: int
+) -> PlaceTable | None:
+    """Return the places for a valid form and its estimate, None if neither operations nor a
+    measurement are known.
 
     Raises InvalidInput for an unknown order.
     """
@@ -106,7 +114,7 @@ def place_table(lab: Lab, form: PlannerForm, sort: str, now: int) -> PlaceTable 
         raise InvalidInput(
             f"{sort!r} is not a column.", field="sort", hint=f"Choose of {', '.join(SORTS)}."
         )
-    needs = _needs(form)
+    needs = _needs(lab, form, computed)
     if needs is None:
         return None
     found = places_for(lab, needs, now)
@@ -125,22 +133,38 @@ def place_table(lab: Lab, form: PlannerForm, sort: str, now: int) -> PlaceTable 
         _column(key, label, form.query, sort)
         for key, label in (("name", "Place"), *((key, label) for key, label, _, _ in COLUMNS))
     )
-    return PlaceTable(head, columns, rows, found.cloud_missing, found.left_out)
+    return PlaceTable(head, columns, rows, found.cloud_missing, found.left_out, needs.gpus)
 
 
-def _needs(form: PlannerForm) -> JobNeeds | None:
-    data, costs, memory = form.cleaned_data, form.costs, form.memory
-    samples, epochs = data["samples"], data["epochs"]
-    if costs is None or memory is None or not samples or not epochs:
+def _needs(lab: Lab, form: PlannerForm, computed: ComputedEstimate | None) -> JobNeeds | None:
+    costs, memory, training = form.costs, form.memory, work_training(form)
+    samples = computed.work.sample_count if computed else None
+    reference, card = _reference(lab, computed)
+    flops = training_flops(costs.macs, samples, training) if costs and samples else None
+    if reference is None and flops is None:
         return None
-    training = work_training(form)
     return JobNeeds(
-        memory_bytes=Range(memory.total.low, memory.total.likely, memory.total.high),
-        flops=training_flops(costs.macs, samples * epochs, training),
-        is_large=is_large(costs.macs),
+        memory_bytes=memory and Range(memory.total.low, memory.total.likely, memory.total.high),
+        gpus=reference.gpus if reference else form.gpu_count,
+        flops=flops,
+        is_large=bool(costs and is_large(costs.macs)),
         precision=training.precision,
-        samples=samples * epochs,
+        reference=reference,
+        reference_card=card,
+        samples=samples,
     )
+
+
+def _reference(lab: Lab, computed: ComputedEstimate | None) -> tuple[Reference | None, str]:
+    """Return the measured training on the card of the estimate, with the name of the card."""
+    figures = computed.figures if computed else None
+    name = computed.job.place.card if computed else None
+    if figures is None or not name or figures.basis not in (Basis.OWN_RUNS, Basis.PROBE):
+        return None, ""
+    assert computed is not None, "figures are those of an estimate"
+    rated_mw = cards_named(lab, [name])[name].rated_mw
+    gpus = computed.job.training.gpus or 1
+    return Reference(figures.basis, gpus, figures.time_us, figures.gpu_energy_mj, rated_mw), name
 
 
 def _column(key: str, label: str, query: str, sort: str) -> PlaceColumn:
