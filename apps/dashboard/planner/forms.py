@@ -111,9 +111,7 @@ class PlannerForm(forms.Form):
     )
     samples = WholeNumberField(label="Dataset size", required=False)
     epochs = WholeNumberField(label="Epochs", required=False)
-    steps = WholeNumberField(
-        label="Steps", required=False, help_text="Of the whole training, in place of epochs"
-    )
+    steps = WholeNumberField(label="Steps, in place of epochs", required=False)
     batch = WholeNumberField(label="Batch size", required=False)
     precision = forms.ChoiceField(label="Precision", choices=PRECISIONS)
     optimiser = forms.ChoiceField(label="Optimiser", choices=OPTIMISERS)

@@ -18,6 +18,7 @@ from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.job import job_input
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
 from apps.dashboard.planner.like_run import LikeRun, like_run, run_uuid
+from apps.dashboard.planner.place_choices import place_value
 from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
 from apps.planner.cards import NodeCard, market_sizes, node_cards
@@ -39,7 +40,7 @@ class RunChoice:
 class PlannerPage:
     """The page. ``estimate`` None: the form was not sent, or it has errors. ``result`` None: also
     without a model. ``places`` None: also if the work of the training is unknown. ``runs``: the
-    newest that can be loaded.
+    newest that can be loaded. ``too_few_gpus``: warning about the chosen node.
     """
 
     form: PlannerForm
@@ -47,6 +48,7 @@ class PlannerPage:
     result: Result | None = None
     estimate: EstimateCard | None = None
     places: PlaceTable | None = None
+    too_few_gpus: str = ""
 
     @property
     def status(self) -> int:
@@ -118,7 +120,16 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
         planner_result(form, cards, market) if form.costs else None,
         estimate,
         place_table(lab, form, computed, params.get("sort") or DEFAULT_SORT, now),
+        _too_few_gpus(form, cards),
     )
+
+
+def _too_few_gpus(form: PlannerForm, cards: Sequence[NodeCard]) -> str:
+    place = form.cleaned_data["place"]
+    card = next((each for each in cards if place_value(each) == place), None)
+    if card is None or form.gpu_count <= card.gpus:
+        return ""
+    return f"{card.node.name} has {card.gpus} × {card.name}, fewer than the plan uses."
 
 
 def _run_choices(lab: Lab) -> list[RunChoice]:
