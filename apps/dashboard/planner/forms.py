@@ -194,10 +194,8 @@ class PlannerForm(forms.Form):
                 if name not in _OF_SOURCE[source]:  # of another source: not read
                     self.errors.pop(name, None)
         if not any(name in self.errors for name in _OF_SOURCE[source]):
-            self.costs = {
-                PRESET: self._preset, LAYERS: self._layer_table, NUMBERS: self._numbers,
-                NO_MODEL: lambda: None,
-            }[source]()  # fmt: skip
+            readers = {PRESET: self._preset, LAYERS: self._layer_table, NUMBERS: self._numbers}
+            self.costs = readers[source]() if source in readers else None
         if self.costs is not None and not self.errors:
             self._compute(self.costs)
         return data

@@ -23,7 +23,7 @@ from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
 from apps.planner.cards import NodeCard, market_sizes, node_cards
 from apps.planner.past_training import newest_finished_runs, past_training
-from apps.planner.services import compute_estimate
+from apps.planner.services import ComputedEstimate, compute_estimate
 from apps.runs.models import Run
 from apps.runs.selectors import run_of
 
@@ -69,7 +69,7 @@ class PlannerPage:
             for key in ("time", "energy")
             if (row := rows.get(key)) is not None and row.likely is not None
         )
-        return " and ".join(texts)
+        return f"About {' and '.join(texts)}"
 
     @property
     def has_work_options(self) -> bool:
@@ -108,12 +108,12 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
     if not (form.is_bound and form.is_valid()):
         return PlannerPage(form, runs)
     job = job_input(form, cards, projects)
+    computed: ComputedEstimate | None = None
     try:
         computed = compute_estimate(lab=lab, job=job, now=now)
-    except InvalidInput as error:
-        computed, estimate = None, too_large(str(error))
-    else:
         estimate = estimate_card(form, computed)
+    except InvalidInput as error:
+        estimate = too_large(str(error))
     return PlannerPage(
         form,
         runs,
