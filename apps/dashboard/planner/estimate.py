@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from apps.accounts.models import Lab
+from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
 from apps.dashboard.planner.basis_facts import basis_facts
 from apps.dashboard.planner.forms import PlannerForm
 from apps.planner.choices import Basis
 from apps.planner.formulas.ranges import Range
-from apps.planner.services import ComputedEstimate
+from apps.planner.job_input import JobInput
+from apps.planner.services import ComputedEstimate, compute_estimate
 
 NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
 
@@ -47,13 +50,20 @@ class EstimateCard:
         return self.basis == Basis.CATALOGUE
 
 
-def too_large(reason: str) -> EstimateCard:
-    """Return the estimate of more work than a figure can hold."""
-    return EstimateCard(Basis.NONE, [], "", None, [reason])
+def compute_or_refuse(lab: Lab, job: JobInput, now: int) -> tuple[ComputedEstimate | None, str]:
+    """Return the estimate of a training, or why it has none: more work than a figure can hold."""
+    try:
+        return compute_estimate(lab=lab, job=job, now=now), ""
+    except InvalidInput as error:
+        return None, str(error)
 
 
-def estimate_card(form: PlannerForm, computed: ComputedEstimate) -> EstimateCard:
+def estimate_card(
+    form: PlannerForm, computed: ComputedEstimate | None, refusal: str
+) -> EstimateCard:
     """Return the estimate of a valid form."""
+    if computed is None:
+        return EstimateCard(Basis.NONE, [], "", None, [refusal])
     figures = computed.figures
     if figures is None:
         missing = list(computed.missing)

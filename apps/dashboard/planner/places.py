@@ -11,12 +11,9 @@ from apps.core.units import PPM
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import Unit, duration, unit_for
 from apps.dashboard.planner.forms import PlannerForm
-from apps.dashboard.planner.job import work_training
-from apps.planner.choices import Basis
-from apps.planner.formulas.places import Reference
 from apps.planner.formulas.ranges import Range
-from apps.planner.formulas.work import is_large, training_flops
-from apps.planner.places.cards import cards_named
+from apps.planner.job_input import JobInput
+from apps.planner.places.needs import job_needs
 from apps.planner.places.place import JobNeeds, Place, PlaceKind
 from apps.planner.places.selectors import DEFAULT_COLUMN, places_for, sort_places
 from apps.planner.services import ComputedEstimate
@@ -102,10 +99,15 @@ class PlaceTable:
 
 
 def place_table(
-    lab: Lab, form: PlannerForm, computed: ComputedEstimate | None, sort: str, now: int
+    lab: Lab,
+    form: PlannerForm,
+    job: JobInput,
+    computed: ComputedEstimate | None,
+    sort: str,
+    now: int,
 ) -> PlaceTable | None:
-    """Return the places for a valid form and its estimate, None if neither operations nor a
-    measurement are known.
+    """Return the places for a valid form and its estimate, None if neither the operations of the
+    training nor a measurement of it are known.
 
     Raises InvalidInput for an unknown order.
     """
@@ -114,7 +116,7 @@ def place_table(
         raise InvalidInput(
             f"{sort!r} is not a column.", field="sort", hint=f"Choose of {', '.join(SORTS)}."
         )
-    needs = _needs(lab, form, computed)
+    needs = _needs(lab, form, job, computed)
     if needs is None:
         return None
     found = places_for(lab, needs, now)
@@ -136,35 +138,16 @@ def place_table(
     return PlaceTable(head, columns, rows, found.cloud_missing, found.left_out, needs.gpus)
 
 
-def _needs(lab: Lab, form: PlannerForm, computed: ComputedEstimate | None) -> JobNeeds | None:
-    costs, memory, training = form.costs, form.memory, work_training(form)
-    samples = computed.work.sample_count if computed else None
-    reference, card = _reference(lab, computed)
-    flops = training_flops(costs.macs, samples, training) if costs and samples else None
-    if reference is None and flops is None:
+def _needs(
+    lab: Lab, form: PlannerForm, job: JobInput, computed: ComputedEstimate | None
+) -> JobNeeds | None:
+    memory = form.memory
+    if computed is None:
         return None
-    return JobNeeds(
-        memory_bytes=memory and Range(memory.total.low, memory.total.likely, memory.total.high),
-        gpus=reference.gpus if reference else form.gpu_count,
-        flops=flops,
-        is_large=bool(costs and is_large(costs.macs)),
-        precision=training.precision,
-        reference=reference,
-        reference_card=card,
-        samples=samples,
-    )
-
-
-def _reference(lab: Lab, computed: ComputedEstimate | None) -> tuple[Reference | None, str]:
-    """Return the measured training on the card of the estimate, with the name of the card."""
-    figures = computed.figures if computed else None
-    name = computed.job.place.card if computed else None
-    if figures is None or not name or figures.basis not in (Basis.OWN_RUNS, Basis.PROBE):
-        return None, ""
-    assert computed is not None, "figures are those of an estimate"
-    rated_mw = cards_named(lab, [name])[name].rated_mw
-    gpus = computed.job.training.gpus or 1
-    return Reference(figures.basis, gpus, figures.time_us, figures.gpu_energy_mj, rated_mw), name
+    total = memory.total if memory else None
+    needed = Range(total.low, total.likely, total.high) if total else None
+    needs = job_needs(lab, job, computed, needed)
+    return needs if needs.flops or needs.reference else None
 
 
 def _column(key: str, label: str, query: str, sort: str) -> PlaceColumn:

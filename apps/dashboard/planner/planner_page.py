@@ -10,10 +10,9 @@ from django.urls import reverse
 
 from apps.accounts.models import Lab, Project
 from apps.core.clock import now_us, utc
-from apps.core.errors import InvalidInput
 from apps.dashboard.decorators import or_not_found
 from apps.dashboard.periods import day_text
-from apps.dashboard.planner.estimate import EstimateCard, estimate_card, too_large
+from apps.dashboard.planner.estimate import EstimateCard, compute_or_refuse, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.job import job_input
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
@@ -23,7 +22,6 @@ from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
 from apps.planner.cards import NodeCard, market_sizes, node_cards
 from apps.planner.past_training import newest_finished_runs, past_training
-from apps.planner.services import ComputedEstimate, compute_estimate
 from apps.runs.models import Run
 from apps.runs.selectors import run_of
 
@@ -108,18 +106,13 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
     if not (form.is_bound and form.is_valid()):
         return PlannerPage(form, runs)
     job = job_input(form, cards, projects)
-    computed: ComputedEstimate | None = None
-    try:
-        computed = compute_estimate(lab=lab, job=job, now=now)
-        estimate = estimate_card(form, computed)
-    except InvalidInput as error:
-        estimate = too_large(str(error))
+    computed, refusal = compute_or_refuse(lab, job, now)
     return PlannerPage(
         form,
         runs,
         planner_result(form, cards, market) if form.costs else None,
-        estimate,
-        place_table(lab, form, computed, params.get("sort") or DEFAULT_SORT, now),
+        estimate_card(form, computed, refusal),
+        place_table(lab, form, job, computed, params.get("sort") or DEFAULT_SORT, now),
         _too_few_gpus(form, cards),
     )
 
