@@ -11,7 +11,7 @@ from apps.dashboard.planner.place_choices import ANY_GPU, node_value, place_valu
 from apps.fleet.models import Node
 from apps.planner.cards import NodeCard
 from apps.planner.choices import Precision, Trainable
-from apps.planner.past_training import PastTraining
+from apps.planner.past_run_facts import PastTraining
 from apps.planner.presets import presets
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

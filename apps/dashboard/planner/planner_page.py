@@ -21,7 +21,7 @@ from apps.dashboard.planner.place_choices import place_value
 from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
 from apps.planner.cards import NodeCard, market_sizes, node_cards
-from apps.planner.past_training import newest_finished_runs, past_training
+from apps.planner.past_run_facts import newest_finished_runs, past_training
 from apps.runs.models import Run
 from apps.runs.selectors import run_of
 
