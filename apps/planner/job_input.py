@@ -26,7 +26,7 @@ class Place:
 @dataclass(frozen=True)
 class JobInput:
     """A planned training. ``like_run``: a past run that it repeats in other circumstances; its
-    fingerprint is used without an own one.
+    fingerprint is used without an own one. ``query``: of the page Planner that shows it.
     """
 
     model: ModelCosts | None = None
@@ -37,6 +37,7 @@ class JobInput:
     fingerprint: FingerprintIn | None = None
     like_run: Run | None = None
     probe: Probe | None = None
+    query: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def to_json(job: JobInput, work: Work) -> dict[str, Any]:
             "input": model.input,
             "parameters": model.parameters,
             "macs": model.macs,
+            "layer_outputs": model.layer_outputs,
             "source": model.source,
         },
         "training": asdict(job.training),
@@ -71,6 +73,7 @@ def to_json(job: JobInput, work: Work) -> dict[str, Any]:
         },
         "like_run": str(job.like_run.uuid) if job.like_run else None,
         "probe": None if job.probe is None else asdict(job.probe),
+        "query": job.query,
     }
 
 

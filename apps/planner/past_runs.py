@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Sum
+from django.db.models import Exists, OuterRef, Sum
 
 from apps.accounts.models import Lab
 from apps.catalog.matching import match_key
 from apps.energy.models import LedgerEntry
 from apps.fleet.choices import DeviceKind
+from apps.fleet.models import Device
 from apps.ingest.models import Consumer
 from apps.planner.formulas.time_and_energy import MAX_RUNS, PastOperations, PastRun
 from apps.planner.formulas.work import (
@@ -75,14 +76,26 @@ def measured_use(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Measured]:
 def family_runs(
     lab: Lab, parts: Parts, *, card: str | None = None, gpus: int | None = None
 ) -> list[PastRun]:
-    """Return the newest finished runs of a family: equal entry, data and start. Six queries.
+    """Return the newest finished runs of a family: equal entry, data and start. At most seven
+    queries.
 
     ``card``: on this card only ('': without a GPU; None: on any). ``gpus``: on so many only.
     """
     keys = [(tier, key) for tier, key in tier_keys(parts) if tier in (Tier.F4, Tier.F4_WEAK)]
     ids: set[int] = set()
+    devices = _devices_of(lab, card) if card else []
     for tier, key in keys:
         rows = TierKey.objects.filter(lab=lab, tier=tier, key=key).order_by("-run_id")
+        if card:  # else newer runs on other cards could be all that is read
+            rows = rows.filter(
+                Exists(
+                    LedgerEntry.objects.filter(
+                        consumer__lab=lab,
+                        consumer__run_uuid=OuterRef("run__uuid"),
+                        device__in=devices,
+                    )
+                )
+            )
         ids.update(rows.values_list("run_id", flat=True)[: 2 * MAX_RUNS])
     runs = list(
         Run.objects.filter(pk__in=ids, state=RunState.FINISHED, ended_us__isnull=False)
@@ -94,6 +107,11 @@ def family_runs(
         :MAX_RUNS
     ]
     return _past_runs(usable, use, parts.recipe)
+
+
+def _devices_of(lab: Lab, card: str) -> list[int]:
+    devices = Device.objects.filter(lab=lab, kind__in=_GPUS).values_list("pk", "name")
+    return [pk for pk, name in devices if match_key(name) == card]
 
 
 def _is_on(use: Measured, *, card: str | None, gpus: int | None) -> bool:

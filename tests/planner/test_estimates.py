@@ -10,6 +10,7 @@ from apps.carbon.factors import latest_annual
 from apps.core.errors import InvalidInput
 from apps.core.units import emission_ug
 from apps.fleet.services import create_site, set_price
+from apps.planner import past_runs
 from apps.planner.choices import Basis
 from apps.planner.formulas.time_and_energy import Probe
 from apps.planner.formulas.work import Training, Work
@@ -97,6 +98,19 @@ def test_only_runs_on_the_planned_card_count(small: SmallLab) -> None:
     assert compute_estimate(lab=small.lab, job=job, now=NOW).basis == Basis.OWN_RUNS
     job = JobInput(fingerprint=parsed(), training=Training(gpus=2))
     assert compute_estimate(lab=small.lab, job=job, now=NOW).basis == Basis.NONE
+
+
+def test_newer_runs_on_another_card_hide_none_on_the_planned_one(
+    small: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_runs, "MAX_RUNS", 1)
+    finished(small, minute=0, gpu_mj=1000)
+    for minute in (10, 20, 30):
+        finished(small, minute=minute, cpu_mj=1000)
+    job = JobInput(fingerprint=parsed(), place=Place(card=A100))
+    computed = compute_estimate(lab=small.lab, job=job, now=NOW)
+    assert computed.figures is not None
+    assert computed.figures.facts["runs"] == 1
 
 
 def test_a_past_run_stands_for_its_fingerprint(small: SmallLab) -> None:

@@ -7,6 +7,7 @@ from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
+from apps.dashboard.planner.basis_facts import basis_facts
 from apps.dashboard.planner.forms import PlannerForm
 from apps.planner.choices import Basis
 from apps.planner.formulas.ranges import Range
@@ -32,13 +33,16 @@ class EstimateRow:
 
 @dataclass(frozen=True)
 class EstimateCard:
-    """The estimate. Without a basis it has no rows, and ``missing`` states what it would take."""
+    """The estimate. Without a basis it has no rows, and ``missing`` states what it would take.
+    ``facts``: what it rests on, as a sentence.
+    """
 
     basis: Basis
     rows: Sequence[EstimateRow]
     reserve: str
     reserve_us: int | None
     missing: Sequence[str]
+    facts: str = ""
 
     @property
     def is_order_of_magnitude(self) -> bool:
@@ -78,6 +82,7 @@ def estimate_card(
         duration(figures.reserve_us),
         figures.reserve_us,
         [],
+        basis_facts(computed.basis, figures.facts),
     )
 
 

@@ -7,8 +7,10 @@ from urllib.parse import urlencode
 from django import forms
 from django.core.exceptions import ValidationError
 
+from apps.accounts.models import Project
 from apps.dashboard.forms import TextField
-from apps.dashboard.planner.sizes import memory_size
+from apps.dashboard.planner.like_run import LikeRun, run_uuid
+from apps.dashboard.planner.place_choices import default_place, place_choices
 from apps.planner.cards import MarketSize, NodeCard
 from apps.planner.formulas.layer_shapes import ShapeError, element_count, read_shape
 from apps.planner.formulas.layer_table import LayerTableError, read_layer_table
@@ -17,7 +19,7 @@ from apps.planner.formulas.model_costs import ModelCosts
 from apps.planner.formulas.training_setup import ATTENTIONS, Training, TrainingError
 from apps.planner.presets import presets
 
-PRESET, LAYERS, NUMBERS = "preset", "layers", "numbers"
+PRESET, LAYERS, NUMBERS, NO_MODEL = "preset", "layers", "numbers", "none"
 # A longer address is refused by common proxies.
 MAX_LAYER_TEXT = 4000
 MAX_NUMBER = 10**15
@@ -34,31 +36,33 @@ TRAINABLE = [
 _DEFAULTS = {
     "source": PRESET, "preset": "resnet50", "batch": "32", "precision": "fp32",
     "optimiser": "adamw", "trainable": "full", "checkpointing": "off", "k": "2",
-    "attention": "unknown",
+    "attention": "unknown", "gpus": "1", "early": "off",
 }  # fmt: skip
 # Fields of Training that have another name here.
 _FIELDS = {"micro_batch": "batch", "part": "trainable", "trained_parameters": "trained"}
+MAX_GPUS = 100_000
 # Fields that count for one source of the model only.
 _OF_SOURCE = {
     PRESET: ("preset",),
     LAYERS: ("layers", "input"),
     NUMBERS: ("parameters", "macs", "layer_outputs", "input"),
+    NO_MODEL: (),
 }
 
 
 class WholeNumberField(forms.IntegerField):
-    """A whole number from 1 to 10¹⁵. Spaces between thousands are read."""
+    """A whole number from 1 to ``most``. Spaces between thousands are read."""
 
     widget = forms.TextInput
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, most: int = MAX_NUMBER, **options: Any) -> None:
         messages = {
             "invalid": "Enter a whole number, such as 50000.",
             "min_value": "Enter a number from 1 on.",
-            "max_value": "Enter a number up to 1 000 000 000 000 000.",
+            "max_value": f"Enter a number up to {most:,}.".replace(",", " "),
             "required": "Enter a number.",
         }
-        super().__init__(min_value=1, max_value=MAX_NUMBER, error_messages=messages, **options)
+        super().__init__(min_value=1, max_value=most, error_messages=messages, **options)
         self.widget.attrs.setdefault("inputmode", "numeric")
 
     def to_python(self, value: Any) -> Any:
@@ -70,13 +74,25 @@ class WholeNumberField(forms.IntegerField):
 
 
 class PlannerForm(forms.Form):
-    """A planned training. ``costs`` of its model, ``training`` and ``memory`` by the refined
-    formula: None if the form is invalid.
+    """A planned training. ``costs`` of its model, ``training`` and ``memory`` of each GPU by the
+    refined formula: None if the form is invalid, or without a model. ``like``: the run of the
+    field ``run``.
     """
 
+    run = TextField(
+        label="Run",
+        required=False,
+        max_length=400,
+        widget=forms.TextInput({"list": "finished-runs", "placeholder": "Name or address"}),
+    )
     source = forms.ChoiceField(
         label="Model from",
-        choices=[(PRESET, "Preset"), (LAYERS, "Layer table"), (NUMBERS, "Numbers")],
+        choices=[
+            (PRESET, "Preset"),
+            (LAYERS, "Layer table"),
+            (NUMBERS, "Numbers"),
+            (NO_MODEL, "Unknown"),
+        ],
         widget=forms.RadioSelect,
     )
     preset = forms.ChoiceField(label="Model", required=False)
@@ -95,7 +111,8 @@ class PlannerForm(forms.Form):
     )
     samples = WholeNumberField(label="Dataset size", required=False)
     epochs = WholeNumberField(label="Epochs", required=False)
-    batch = WholeNumberField(label="Batch size")
+    steps = WholeNumberField(label="Steps, in place of epochs", required=False)
+    batch = WholeNumberField(label="Batch size", required=False)
     precision = forms.ChoiceField(label="Precision", choices=PRECISIONS)
     optimiser = forms.ChoiceField(label="Optimiser", choices=OPTIMISERS)
     trainable = forms.ChoiceField(label="Trainable part", choices=TRAINABLE)
@@ -112,11 +129,23 @@ class PlannerForm(forms.Form):
         label="Unit constant k",
         choices=[("2", "2: outputs and gradients"), ("1", "1: outputs")],
     )
+    gpus = WholeNumberField(MAX_GPUS, label="GPUs", required=False)
+    early = forms.ChoiceField(
+        label="Early stop", choices=[("off", "No: the total is fixed"), ("on", "Possible")]
+    )
     place = forms.ChoiceField(label="Run on", required=False)
+    project = forms.ChoiceField(label="Project", required=False)
 
     def __init__(
-        self, params: Mapping[str, Any], cards: Sequence[NodeCard], market: Sequence[MarketSize]
+        self,
+        params: Mapping[str, Any],
+        cards: Sequence[NodeCard],
+        market: Sequence[MarketSize],
+        *,
+        projects: Sequence[Project] = (),
+        like: LikeRun | None = None,
     ) -> None:
+        self.like = like
         given = {name: params[name] for name in self.base_fields if name in params}
         self.is_sent = bool(given)
         self.costs: ModelCosts | None = None
@@ -132,26 +161,41 @@ class PlannerForm(forms.Form):
         self._set_choices(
             "preset", [(name, _preset_label(model)) for name, model in presets().items()]
         )
-        self._set_choices("place", _places(cards, market))
+        self._set_choices("place", place_choices(cards, market, like.node if like else None))
+        self._set_choices(
+            "project", [("", "No project"), *((each.slug, each.name) for each in projects)]
+        )
 
     def _set_choices(self, name: str, choices: list[Any]) -> None:
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
 
+    def clean_run(self) -> str:
+        text: str = self.cleaned_data["run"]
+        if not text:
+            return ""
+        uuid = run_uuid(text)
+        if uuid is None:
+            raise ValidationError("Choose a run of the list, or enter the address of its page.")
+        return str(uuid)
+
     def clean(self) -> dict[str, Any]:
         data = self.cleaned_data
         source = data.get("source")
+        if data.get("epochs") and data.get("steps"):
+            self.add_error("steps", "Enter epochs or steps, not both.")
         if source is None:
             return data
+        if source != NO_MODEL and data.get("batch") is None and "batch" not in self.errors:
+            self.add_error("batch", "Enter a number.")
         for other, names in _OF_SOURCE.items():
             for name in names if other != source else ():
                 if name not in _OF_SOURCE[source]:  # of another source: not read
                     self.errors.pop(name, None)
         if not any(name in self.errors for name in _OF_SOURCE[source]):
-            self.costs = {
-                PRESET: self._preset, LAYERS: self._layer_table, NUMBERS: self._numbers
-            }[source]()  # fmt: skip
+            readers = {PRESET: self._preset, LAYERS: self._layer_table, NUMBERS: self._numbers}
+            self.costs = readers[source]() if source in readers else None
         if self.costs is not None and not self.errors:
             self._compute(self.costs)
         return data
@@ -159,13 +203,14 @@ class PlannerForm(forms.Form):
     def _compute(self, costs: ModelCosts) -> None:
         data = self.cleaned_data
         training = Training(
-            micro_batch=data["batch"],
+            micro_batch=-(-data["batch"] // self.gpu_count),
             optimiser=data["optimiser"],
             precision=data["precision"],
             part=data["trainable"],
             trained_parameters=None if data["trainable"] == "full" else data["trained"],
             attention=data["attention"],
             has_checkpointing=data["checkpointing"] == "on",
+            gpus=self.gpu_count,
         )
         try:
             self.memory = compute_memory(costs, training)
@@ -227,6 +272,11 @@ class PlannerForm(forms.Form):
         return True
 
     @property
+    def gpu_count(self) -> int:
+        """Return the number of GPUs of a valid form, 1 if it is unknown."""
+        return self.cleaned_data["gpus"] or 1
+
+    @property
     def query(self) -> str:
         """Return the query of this form: its fields that count, without empty ones."""
         source = self.data.get("source", PRESET)
@@ -236,48 +286,15 @@ class PlannerForm(forms.Form):
             for name in names
             if other != source and name not in _OF_SOURCE.get(source, ())
         }
-        return urlencode(
-            {
-                name: self.data[name]
-                for name in self.fields
-                if name not in unused and self.data.get(name)
-            }
-        )
-
-
-def place_value(card: NodeCard) -> str:
-    """Return the value of a card of a node in the field ``place``."""
-    return f"{card.node.uuid}.{card.key}"
-
-
-def size_value(size: MarketSize) -> str:
-    """Return the value of a memory size in the field ``place``."""
-    return f"any-{size.memory_bytes}"
-
-
-def default_place(cards: Sequence[NodeCard]) -> str:
-    """Return the place of a new form: the card with the most memory, '' without one."""
-    known = [card for card in cards if card.memory_bytes]
-    largest = max(known, key=lambda card: card.memory_bytes or 0, default=None)
-    return place_value(largest) if largest else ""
+        values = {
+            name: self.data.get(name, "")
+            for name in self.fields
+            if name not in unused and (self.data.get(name) or self.initial.get(name))
+        }
+        if self.like is not None:
+            values["run"] = str(self.like.training.run.uuid)
+        return urlencode(values)
 
 
 def _preset_label(model: ModelCosts) -> str:
     return f"{model.name} · {model.input}"
-
-
-def _places(cards: Sequence[NodeCard], market: Sequence[MarketSize]) -> list[Any]:
-    own = [
-        (
-            place_value(card),
-            f"{card.node.name} · {card.name}"
-            + (f" · {memory_size(card.memory_bytes)}" if card.memory_bytes else ""),
-        )
-        for card in cards
-    ]
-    sizes = [(size_value(size), f"Any card · {memory_size(size.memory_bytes)}") for size in market]
-    return [
-        ("", "No card"),
-        *([("Lab", own)] if own else []),
-        *([("Catalogue", sizes)] if sizes else []),
-    ]

@@ -96,8 +96,8 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class Refined:
-    """The refined memory. ``largest_batch``: of the selected card, None if no sample fits or no
-    card is selected.
+    """The refined memory of a GPU. ``batch``: samples of a step on it. ``largest_batch``: of the
+    selected card, None if no sample fits or no card is selected.
     """
 
     total: ByteRange
@@ -105,6 +105,7 @@ class Refined:
     bar: MemoryBar
     assumptions: Sequence[str]
     trained_parameters: int
+    batch: int
     largest_batch: int | None
     changes: Sequence[ChangeRow]
 
@@ -152,6 +153,7 @@ def refined_memory(
         ),
         assumptions=[_ASSUMPTIONS[key] for key in memory.assumptions],
         trained_parameters=memory.trained_parameters,
+        batch=training.micro_batch,
         largest_batch=largest_batch(costs, training, card_bytes) if card_bytes else None,
         changes=[_change(each) for each in changes_that_fit(costs, training, card_bytes)]
         if card_bytes

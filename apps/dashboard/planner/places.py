@@ -75,7 +75,7 @@ class PlaceRow:
 @dataclass(frozen=True)
 class PlaceTable:
     """All places in their order. ``shown``: own places, and the first cloud instances.
-    ``left_out``: cloud instances that were not computed.
+    ``left_out``: cloud instances that were not computed. ``gpus``: number that the training uses.
     """
 
     head: PlaceColumn
@@ -83,6 +83,7 @@ class PlaceTable:
     rows: Sequence[PlaceRow]
     cloud_missing: str
     left_out: int
+    gpus: int
 
     @property
     def shown(self) -> list[PlaceRow]:
@@ -134,16 +135,17 @@ def place_table(
         _column(key, label, form.query, sort)
         for key, label in (("name", "Place"), *((key, label) for key, label, _, _ in COLUMNS))
     )
-    return PlaceTable(head, columns, rows, found.cloud_missing, found.left_out)
+    return PlaceTable(head, columns, rows, found.cloud_missing, found.left_out, needs.gpus)
 
 
 def _needs(
     lab: Lab, form: PlannerForm, job: JobInput, computed: ComputedEstimate | None
 ) -> JobNeeds | None:
     memory = form.memory
-    if computed is None or memory is None:
+    if computed is None:
         return None
-    needed = Range(memory.total.low, memory.total.likely, memory.total.high)
+    total = memory.total if memory else None
+    needed = Range(total.low, total.likely, total.high) if total else None
     needs = job_needs(lab, job, computed, needed)
     return needs if needs.flops or needs.reference else None
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from apps.core.units import THIN
 from apps.dashboard.charts import Chart
-from apps.dashboard.planner.forms import PlannerForm, place_value, size_value
+from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.layers import LayerRow, layer_chart, layer_rows
 from apps.dashboard.planner.memory_bar import MemoryBar, lesson_bar
 from apps.dashboard.planner.memory_ranges import Refined, refined_memory
+from apps.dashboard.planner.place_choices import place_value, size_value
 from apps.dashboard.planner.sizes import count_text, memory_size, memory_text
 from apps.planner.cards import MarketSize, NodeCard
 from apps.planner.choices import Trainable
@@ -23,7 +25,7 @@ from apps.planner.formulas.lesson_memory import (
 )
 from apps.planner.formulas.memory import BORDERLINE, DOES_NOT_FIT, FITS, judge
 from apps.planner.formulas.model_costs import ModelCosts
-from apps.planner.formulas.work import Training, training_flops
+from apps.planner.formulas.work import Training, Work, training_flops
 
 UNKNOWN = "unknown"
 VERDICTS = {
@@ -119,6 +121,7 @@ class Result:
     is_mixed: bool
     trains_all: bool
     has_checkpointing: bool
+    gpus: int
 
     @property
     def total(self) -> str:
@@ -207,6 +210,7 @@ def planner_result(
         is_mixed=data["precision"] == "mixed",
         trains_all=data["trainable"] == "full",
         has_checkpointing=data["checkpointing"] == "on",
+        gpus=form.gpu_count,
     )
 
 
@@ -255,23 +259,22 @@ def _assumptions(
     ]
 
 
-def _facts(costs: ModelCosts, data: dict[str, object]) -> list[Fact]:
+def _facts(costs: ModelCosts, data: dict[str, Any]) -> list[Fact]:
     """Return the counts of the model, of a step, and of the whole training."""
-    batch, samples, epochs = data["batch"], data["samples"], data["epochs"]
-    assert isinstance(batch, int), "the batch is required"
+    batch = data["batch"]
+    assert isinstance(batch, int), "a model needs a batch"
+    work = Work(data["samples"], data["epochs"], data["steps"], batch)
     training = Training(
         trainable=TRAINABLE[str(data["trainable"])], checkpointing=data["checkpointing"] == "on"
     )
-    steps = total = None
-    if isinstance(samples, int) and isinstance(epochs, int):
-        steps = -(-samples // batch) * epochs
-        total = training_flops(costs.macs, samples * epochs, training)
-    hint = "" if total is not None else "Enter dataset size and epochs."
+    samples = work.sample_count
+    total = training_flops(costs.macs, samples, training) if samples else None
+    hint = "" if total is not None else "Enter dataset size and epochs, or steps."
     return [
         Fact("parameters", "Parameters", costs.parameters),
         Fact("macs", "MACs of a sample", costs.macs),
         Fact("layer_outputs", "Layer outputs of a sample", costs.layer_outputs),
         Fact("flops_step", "FLOPs of a step", training_flops(costs.macs, batch, training)),
-        Fact("steps", "Steps", steps, hint=hint),
+        Fact("steps", "Steps", work.step_count, hint=hint),
         Fact("flops_total", "FLOPs of the training", total, hint=hint),
     ]

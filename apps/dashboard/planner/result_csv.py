@@ -16,11 +16,13 @@ Line = tuple[str, str, int | None, str, str, str, int | None]
 
 def result_lines(page: PlannerPage) -> Iterator[Line]:
     """Yield counts, the estimate, parts of the memory, cards, and the assumptions that decide."""
-    result = page.require_result()
-    for fact in result.facts:
+    result = page.result
+    for fact in result.facts if result else []:
         yield "model", fact.name, fact.value, "count", "", "", None
     yield from _estimate_lines(page)
     yield from _place_lines(page)
+    if result is None:  # without a model
+        return
     yield from _memory_lines(result)
     for section, rows in (("lab", result.lab_rows), ("catalogue", result.market_rows)):
         for card in rows:

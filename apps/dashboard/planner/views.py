@@ -19,7 +19,7 @@ from apps.dashboard.planner.result_csv import RESULT_HEAD, result_lines
 def planner(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Show the form of a planned training and its result."""
     content = planner_page(visitor.lab, request.GET)
-    link = request.build_absolute_uri(f"{request.path}?{content.query}") if content.result else ""
+    link = request.build_absolute_uri(f"{request.path}?{content.query}") if content.estimate else ""
     context = {
         "page": content, "form": content.form, "result": content.result,
         "estimate": content.estimate, "places": content.places, "link": link,
@@ -30,17 +30,19 @@ def planner(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def planner_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download the result: counts, parts of the memory, and cards."""
-    content = _require_result(request, visitor)
+    content = _require_plan(request, visitor)
     return csv_response(f"{visitor.lab.slug}-planner", RESULT_HEAD, result_lines(content))
 
 
 @page()
 def planner_layers_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """Download all layers of the model."""
-    content = _require_result(request, visitor)
+    result = _require_plan(request, visitor).result
+    if result is None:
+        raise InvalidInput("The plan has no model.", hint="Open the planner and choose one.")
 
     def lines() -> Iterator[tuple[object, ...]]:
-        for row in content.require_result().layers:
+        for row in result.layers:
             layer = row.layer
             yield (
                 row.number, layer.name, layer.kind, layer.parameters, layer.macs, layer.operations,
@@ -54,10 +56,10 @@ def planner_layers_csv(request: HttpRequest, visitor: Visitor) -> HttpResponseBa
     return csv_response(f"{visitor.lab.slug}-planner-layers", head, lines())
 
 
-def _require_result(request: HttpRequest, visitor: Visitor) -> PlannerPage:
+def _require_plan(request: HttpRequest, visitor: Visitor) -> PlannerPage:
     content = planner_page(visitor.lab, request.GET)
     if content.form.is_bound:
         require_valid(content.form)
-    if content.result is None:
-        raise InvalidInput("The address has no model.", hint="Open the planner and choose one.")
+    if content.estimate is None:
+        raise InvalidInput("The address has no plan.", hint="Open the planner and choose a model.")
     return content
