@@ -20,7 +20,7 @@ from apps.planner.formulas.work import (
     modality,
     training_flops,
 )
-from apps.planner.job_input import costs_from, training_from, work_from
+from apps.planner.job_input import StoredCosts, costs_from, training_from, work_from
 from apps.planner.models import Estimate
 from apps.planner.parameter_names import work_from_params
 from apps.runs.choices import Intent, RunState, Tier
@@ -72,13 +72,17 @@ def measured_use(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Measured]:
     return use
 
 
-def family_runs(
-    lab: Lab, parts: Parts, *, card: str | None = None, gpus: int | None = None
-) -> list[PastRun]:
-    """Return the newest finished runs of a family: equal entry, data and start. Six queries.
+@dataclass(frozen=True)
+class FamilyRun:
+    """A finished run of a family as evidence, with its measured use."""
 
-    ``card``: on this card only ('': without a GPU; None: on any). ``gpus``: on so many only.
-    """
+    run_id: int
+    past: PastRun
+    use: Measured
+
+
+def read_family(lab: Lab, parts: Parts) -> list[FamilyRun]:
+    """Return the newest finished runs of a family: equal entry, data and start. Six queries."""
     keys = [(tier, key) for tier, key in tier_keys(parts) if tier in (Tier.F4, Tier.F4_WEAK)]
     ids: set[int] = set()
     for tier, key in keys:
@@ -90,28 +94,35 @@ def family_runs(
         .order_by("-started_us", "-pk")[: 2 * MAX_RUNS]
     )
     use = measured_use(lab, [run.uuid for run in runs])
-    usable = [run for run in runs if _is_on(use.get(run.uuid, Measured()), card=card, gpus=gpus)][
-        :MAX_RUNS
+    prints = {
+        row.run_id: row for row in Fingerprint.objects.filter(run__in=runs).only("told", "recipe")
+    }
+    inputs = dict(Estimate.objects.filter(run__in=runs).values_list("run_id", "input"))
+    return [
+        FamilyRun(
+            run.pk,
+            _past_run(
+                run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), parts.recipe
+            ),
+            use.get(run.uuid) or Measured(),
+        )
+        for run in runs
     ]
-    return _past_runs(usable, use, parts.recipe)
+
+
+def family_runs(
+    family: Iterable[FamilyRun], *, card: str | None = None, gpus: int | None = None
+) -> list[PastRun]:
+    """Return the runs of a family as evidence. ``card``: on this card only ('': without a GPU;
+    None: on any). ``gpus``: on so many only.
+    """
+    return [row.past for row in family if _is_on(row.use, card=card, gpus=gpus)][:MAX_RUNS]
 
 
 def _is_on(use: Measured, *, card: str | None, gpus: int | None) -> bool:
     return (card is None or use.cards == ({card} if card else set())) and (
         not gpus or use.gpus in (0, gpus)
     )
-
-
-def _past_runs(runs: Iterable[Run], use: dict[UUID, Measured], recipe: str) -> list[PastRun]:
-    listed = list(runs)
-    prints = {
-        row.run_id: row for row in Fingerprint.objects.filter(run__in=listed).only("told", "recipe")
-    }
-    inputs = dict(Estimate.objects.filter(run__in=listed).values_list("run_id", "input"))
-    return [
-        _past_run(run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), recipe)
-        for run in listed
-    ]
 
 
 def _past_run(
@@ -137,41 +148,64 @@ def _past_run(
     )
 
 
-def past_operations(
-    lab: Lab, *, card: str, training: Training, macs: int, parameters: int, model_input: str
-) -> list[PastOperations]:
-    """Return the finished runs with an estimate's model costs, on the same card and number of GPUs,
-    at the same precision, of the same kind of model. Three queries.
-    """
+@dataclass(frozen=True)
+class MeasuredEstimate:
+    """A finished run with measured use and the model costs of its estimate."""
+
+    costs: StoredCosts
+    training: Training
+    work: Work
+    time_us: int
+    use: Measured
+
+
+def read_measured_estimates(lab: Lab) -> list[MeasuredEstimate]:
+    """Return the newest finished runs that have an estimate with model costs. Three queries."""
     rows = (
         Estimate.objects.filter(lab=lab, run__state=RunState.FINISHED, run__ended_us__isnull=False)
         .exclude(run__intent__in=EXCLUDED_INTENTS)
         .select_related("run")
         .order_by("-created_us")[:_MAX_ESTIMATES]
     )
+    listed = [(row.run, row.input, costs) for row in rows if (costs := costs_from(row.input))]
+    use = measured_use(lab, [run.uuid for run, _, _ in listed if run])
+    return [
+        MeasuredEstimate(
+            costs,
+            training_from(stored),
+            work_from(stored),
+            run.ended_us - run.started_us,
+            use[run.uuid],
+        )
+        for run, stored, costs in listed
+        if run is not None and run.ended_us is not None and run.uuid in use
+    ]
+
+
+def past_operations(
+    rows: Iterable[MeasuredEstimate],
+    *,
+    card: str,
+    training: Training,
+    macs: int,
+    parameters: int,
+    model_input: str,
+) -> list[PastOperations]:
+    """Return the runs on the same card and number of GPUs, at the same precision, of the same kind
+    of model.
+    """
     kind = (training.precision, is_large(macs), modality(model_input))
-    alike = []
-    for row in rows:
-        costs, past, work = costs_from(row.input), training_from(row.input), work_from(row.input)
-        if costs is None or not work.sample_count or work.stops_early:
-            continue
-        if (past.precision, is_large(costs.macs), modality(costs.input)) == kind:
-            flops = training_flops(costs.macs, work.sample_count, past)
-            alike.append((row, flops, (costs.macs, costs.parameters) == (macs, parameters)))
-    use = measured_use(lab, [row.run.uuid for row, _, _ in alike if row.run])
-    result = []
-    for row, flops, is_same_model in alike:
-        assert row.run is not None
-        assert row.run.ended_us is not None
-        measured = use.get(row.run.uuid)
-        if measured is not None and _is_on(measured, card=card, gpus=training.gpus or 1):
-            result.append(
-                PastOperations(
-                    flops=flops,
-                    time_us=row.run.ended_us - row.run.started_us,
-                    gpu_energy_mj=measured.gpu_energy_mj,
-                    node_energy_mj=measured.node_energy_mj,
-                    is_same_model=is_same_model,
-                )
-            )
-    return result[:MAX_RUNS]
+    return [
+        PastOperations(
+            flops=training_flops(row.costs.macs, row.work.sample_count, row.training),
+            time_us=row.time_us,
+            gpu_energy_mj=row.use.gpu_energy_mj,
+            node_energy_mj=row.use.node_energy_mj,
+            is_same_model=(row.costs.macs, row.costs.parameters) == (macs, parameters),
+        )
+        for row in rows
+        if row.work.sample_count
+        and not row.work.stops_early
+        and (row.training.precision, is_large(row.costs.macs), modality(row.costs.input)) == kind
+        and _is_on(row.use, card=card, gpus=training.gpus or 1)
+    ][:MAX_RUNS]
