@@ -27,18 +27,20 @@ from apps.planner.past_runs import (
 from apps.planner.site_conditions import SiteConditions, site_conditions
 from apps.replacement.performance import performance_of
 from apps.runs.match_keys import Parts
+from apps.runs.models import Fingerprint
 from apps.runs.services.fingerprints import ignored_params_of_project, parts_of, row_from_payload
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What estimates of one place and fingerprint rest on. ``parts`` None: no fingerprint.
-    ``params``: known parameters. ``card``: name of the GPU, '' without one, None unknown.
+    """What estimates of one place and fingerprint rest on. ``fingerprint`` and its compared
+    ``parts`` None: there is none. ``params``: known parameters. ``card``: name of the GPU, '' without one, None unknown.
 
     What only some bases need is read at its first use, once.
     """
 
     lab: Lab
+    fingerprint: Fingerprint | None
     parts: Parts | None
     params: Mapping[str, Any]
     card: str | None
@@ -75,10 +77,11 @@ class Evidence:
 
 def read_evidence(lab: Lab, job: JobInput, now: int) -> Evidence:
     """Return the evidence for a planned training."""
-    parts, params = _fingerprint(job)
+    row, parts, params = _fingerprint(job)
     hour = hour_of(now)
     return Evidence(
         lab=lab,
+        fingerprint=row,
         parts=parts,
         params=params,
         card=_card(job.place),
@@ -86,8 +89,8 @@ def read_evidence(lab: Lab, job: JobInput, now: int) -> Evidence:
     )
 
 
-def _fingerprint(job: JobInput) -> tuple[Parts | None, dict[str, Any]]:
-    """Return the compared parts and the known parameters of the planned run."""
+def _fingerprint(job: JobInput) -> tuple[Fingerprint | None, Parts | None, dict[str, Any]]:
+    """Return fingerprint, compared parts and known parameters of the planned run."""
     row = None
     if job.fingerprint is not None:
         row = row_from_payload(job.fingerprint)
@@ -95,9 +98,9 @@ def _fingerprint(job: JobInput) -> tuple[Parts | None, dict[str, Any]]:
         row = getattr(job.like_run, "fingerprint", None)
     params = dict(job.like_run.params) if job.like_run and not job.fingerprint else {}
     if row is None:
-        return None, params
+        return None, None, params
     ignored = ignored_params_of_project(job.project.pk if job.project else None)
-    return parts_of(row, ignored=ignored), {**params, **(row.told or {})}
+    return row, parts_of(row, ignored=ignored), {**params, **(row.told or {})}
 
 
 def _card(place: Place) -> str | None:

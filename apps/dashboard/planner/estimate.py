@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
 from apps.dashboard.planner.forms import PlannerForm
-from apps.dashboard.planner.job import job_input
-from apps.planner.cards import NodeCard
 from apps.planner.choices import Basis
+from apps.planner.evidence import Evidence
 from apps.planner.formulas.ranges import Range
-from apps.planner.services import ComputedEstimate, compute_estimate
+from apps.planner.job_input import JobInput
+from apps.planner.services import ComputedEstimate, estimate_from
 
 NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
 
@@ -47,10 +46,10 @@ class EstimateCard:
         return self.basis == Basis.CATALOGUE
 
 
-def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: int) -> EstimateCard:
+def estimate_card(evidence: Evidence, form: PlannerForm, job: JobInput) -> EstimateCard:
     """Return the estimate of a valid form."""
     try:
-        computed = compute_estimate(lab=lab, job=job_input(form, cards), now=now)
+        computed = estimate_from(evidence, job)
     except InvalidInput as error:  # more work than a figure can hold
         return EstimateCard(Basis.NONE, [], "", None, [str(error)])
     figures = computed.figures

@@ -6,12 +6,16 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.core.clock import now_us
+from apps.dashboard.planner.checkpoints import CheckpointCard, CheckpointForm, checkpoint_card
 from apps.dashboard.planner.estimate import EstimateCard, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
+from apps.dashboard.planner.job import job_input
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
 from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
+from apps.dashboard.planner.what_ifs import WhatIfTable, what_if_table
 from apps.planner.cards import market_sizes, node_cards
+from apps.planner.evidence import read_evidence
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,14 @@ class PlannerPage:
     result: Result | None
     estimate: EstimateCard | None
     places: PlaceTable | None
+    what_ifs: WhatIfTable | None = None
+    checkpoints: CheckpointCard | None = None
 
     @property
     def status(self) -> int:
         """Return the HTTP status: 400 for a form with errors."""
-        return 400 if self.form.is_bound and self.form.errors else 200
+        is_wrong = self.form.is_bound and self.form.errors
+        return 400 if is_wrong or (self.checkpoints and self.checkpoints.form.errors) else 200
 
     def require_result(self) -> Result:
         """Return the result of a valid form."""
@@ -38,7 +45,8 @@ class PlannerPage:
     @property
     def query(self) -> str:
         """Return the query of this page."""
-        return self.form.query
+        more = self.checkpoints.form.query if self.checkpoints else ""
+        return "&".join(part for part in (self.form.query, more) if part)
 
     @property
     def drawn(self) -> list[LayerRow]:
@@ -52,9 +60,17 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
     form = PlannerForm(params, cards, market)
     if not (form.is_bound and form.is_valid()):
         return PlannerPage(form, None, None, None)
+    result, job = planner_result(form, cards, market), job_input(form, cards)
+    evidence = read_evidence(lab, job, now)
+    card_bytes = result.selected.memory_bytes if result.selected else None
+    table = what_if_table(evidence, form, job, card_bytes)
     return PlannerPage(
         form,
-        planner_result(form, cards, market),
-        estimate_card(lab, form, cards, now),
+        result,
+        estimate_card(evidence, form, job),
         place_table(lab, form, params.get("sort") or DEFAULT_SORT, now),
+        table,
+        checkpoint_card(
+            lab, CheckpointForm(params), form.cleaned_data["place"], cards, table, now
+        ),
     )
