@@ -66,9 +66,7 @@ class Evidence:
             Precision.FP32: performance.fp32,
             Precision.MIXED: performance.tensor or performance.fp32,
         }
-        return {
-            precision: Card(peak, model.tdp_mw) for precision, peak in peaks.items() if peak
-        }
+        return {precision: Card(peak, model.tdp_mw) for precision, peak in peaks.items() if peak}
 
     def rated(self, precision: Precision) -> Card | None:
         """Return the rated figures of the card, None if the catalogue does not have them."""

@@ -101,9 +101,7 @@ def read_family(lab: Lab, parts: Parts) -> list[FamilyRun]:
     return [
         FamilyRun(
             run.pk,
-            _past_run(
-                run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), parts.recipe
-            ),
+            _past_run(run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), parts.recipe),
             use.get(run.uuid) or Measured(),
         )
         for run in runs

@@ -70,7 +70,5 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
         estimate_card(evidence, form, job),
         place_table(lab, form, params.get("sort") or DEFAULT_SORT, now),
         table,
-        checkpoint_card(
-            lab, CheckpointForm(params), form.cleaned_data["place"], cards, table, now
-        ),
+        checkpoint_card(lab, CheckpointForm(params), form.cleaned_data["place"], cards, table, now),
     )

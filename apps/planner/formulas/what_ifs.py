@@ -101,9 +101,7 @@ def _quadrature(first: int, second: int) -> int:
 
 def scale(figure: Range, ratio: Fraction) -> Range:
     """Return a range × a ratio ≥ 0."""
-    low, likely, high = (
-        rounded(end * ratio) for end in (figure.low, figure.likely, figure.high)
-    )
+    low, likely, high = (rounded(end * ratio) for end in (figure.low, figure.likely, figure.high))
     return Range(low, likely, high)
 
 
@@ -132,9 +130,7 @@ def stopping_ppm(curve: PastCurve) -> int | None:
     """
     if curve.evaluations < LEAST_EVALUATIONS or curve.last_step <= 0:
         return None
-    wait = max(
-        Fraction(PATIENCE_EVALUATIONS, curve.evaluations), Fraction(PATIENCE_PPM, PPM)
-    )
+    wait = max(Fraction(PATIENCE_EVALUATIONS, curve.evaluations), Fraction(PATIENCE_PPM, PPM))
     share = Fraction(max(0, curve.best_step), curve.last_step) + wait
     return min(PPM, rounded(share * PPM))
 

@@ -80,9 +80,7 @@ def _memory(model: ModelCosts, setup: Setup) -> ByteRange | None:
 
 def _frozen(plan: Plan, _share: StoppingShare | None) -> Iterator[Alternative]:
     """A new head on a frozen body, and a body that is trained after half of the epochs."""
-    setup = replace(
-        plan.setup, part="head", trained_parameters=None, has_checkpointing=False
-    )
+    setup = replace(plan.setup, part="head", trained_parameters=None, has_checkpointing=False)
     if plan.setup.part not in {"full", "lora"} or head_parameters(plan.model) is None:
         return
     training = replace(plan.job.training, trainable=Trainable.HEAD, checkpointing=False)
@@ -144,9 +142,7 @@ def _mixed_precision(plan: Plan, _share: StoppingShare | None) -> Iterator[Alter
         return
     job = replace(plan.job, training=replace(plan.job.training, precision=Precision.MIXED))
     setup = replace(plan.setup, precision="mixed")
-    yield Alternative(
-        "mixed_precision", Effect.PRECISION, (job,), _memory(plan.model, setup)
-    )
+    yield Alternative("mixed_precision", Effect.PRECISION, (job,), _memory(plan.model, setup))
 
 
 def _optimiser(plan: Plan, _share: StoppingShare | None) -> Iterator[Alternative]:
