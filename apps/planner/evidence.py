@@ -10,12 +10,15 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.catalog.choices import HardwareKind
 from apps.catalog.matching import match_key
+from apps.catalog.models import HardwareModel
 from apps.catalog.selectors import model_of
 from apps.core.units import hour_of
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device
 from apps.fleet.selectors import placement_of
 from apps.planner.choices import Precision
+from apps.planner.formulas.node_energy import rest_power
+from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import Card
 from apps.planner.job_input import JobInput, Place
 from apps.planner.past_runs import (
@@ -24,6 +27,7 @@ from apps.planner.past_runs import (
     read_family,
     read_measured_estimates,
 )
+from apps.planner.places.own_nodes import rest_of_node
 from apps.planner.site_conditions import SiteConditions, site_conditions
 from apps.replacement.performance import performance_of
 from apps.runs.match_keys import Parts
@@ -34,12 +38,15 @@ from apps.runs.services.fingerprints import ignored_params_of_project, parts_of,
 @dataclass(frozen=True)
 class Evidence:
     """What estimates of one place and fingerprint rest on. ``fingerprint`` and its compared
-    ``parts`` None: there is none. ``params``: known parameters. ``card``: name of the GPU, '' without one, None unknown.
+    ``parts`` None: there is none. ``params``: known parameters. ``card``: name of the GPU, ''
+    without one, None unknown.
 
     What only some bases need is read at its first use, once.
     """
 
     lab: Lab
+    place: Place
+    hour: int
     fingerprint: Fingerprint | None
     parts: Parts | None
     params: Mapping[str, Any]
@@ -57,8 +64,26 @@ class Evidence:
         return read_measured_estimates(self.lab)
 
     @cached_property
+    def _model(self) -> HardwareModel | None:
+        return model_of(HardwareKind.GPU, self.card, self.lab) if self.card else None
+
+    @cached_property
+    def _rests(self) -> dict[int, Range | None]:
+        return {}
+
+    def rest_mw(self, gpus: int) -> Range | None:
+        """Return the power of the planned node outside of its GPUs, None if it is unknown."""
+        if gpus not in self._rests:
+            node = self.place.node
+            measured = rest_of_node(node, self.hour, gpus) if node else None
+            if measured is None and self._model is not None and self._model.tdp_mw:
+                measured = rest_power(self._model.tdp_mw, gpus)
+            self._rests[gpus] = measured
+        return self._rests[gpus]
+
+    @cached_property
     def _rated(self) -> dict[Precision, Card]:
-        model = model_of(HardwareKind.GPU, self.card, self.lab) if self.card else None
+        model = self._model
         performance = performance_of(model.name) if model else None
         if model is None or performance is None or not model.tdp_mw:
             return {}
@@ -79,6 +104,8 @@ def read_evidence(lab: Lab, job: JobInput, now: int) -> Evidence:
     hour = hour_of(now)
     return Evidence(
         lab=lab,
+        place=job.place,
+        hour=hour,
         fingerprint=row,
         parts=parts,
         params=params,

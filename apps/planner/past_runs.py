@@ -183,27 +183,33 @@ def read_measured_estimates(lab: Lab) -> list[MeasuredEstimate]:
 def past_operations(
     rows: Iterable[MeasuredEstimate],
     *,
-    card: str,
     training: Training,
     macs: int,
     parameters: int,
     model_input: str,
-) -> list[PastOperations]:
-    """Return the runs on the same card and number of GPUs, at the same precision, of the same kind
-    of model.
+) -> dict[str, list[PastOperations]]:
+    """Return the runs by match key of their card, on the same number of GPUs, at the same
+    precision, of the same kind of model.
     """
     kind = (training.precision, is_large(macs), modality(model_input))
-    return [
-        PastOperations(
-            flops=training_flops(row.costs.macs, row.work.sample_count, row.training),
-            time_us=row.time_us,
-            gpu_energy_mj=row.use.gpu_energy_mj,
-            node_energy_mj=row.use.node_energy_mj,
-            is_same_model=(row.costs.macs, row.costs.parameters) == (macs, parameters),
-        )
-        for row in rows
-        if row.work.sample_count
-        and not row.work.stops_early
-        and (row.training.precision, is_large(row.costs.macs), modality(row.costs.input)) == kind
-        and _is_on(row.use, card=card, gpus=training.gpus or 1)
-    ][:MAX_RUNS]
+    result: dict[str, list[PastOperations]] = {}
+    for row in rows:
+        costs, work, use = row.costs, row.work, row.use
+        if not work.sample_count or work.stops_early:
+            continue
+        if (row.training.precision, is_large(costs.macs), modality(costs.input)) != kind:
+            continue
+        if len(use.cards) != 1 or use.gpus != (training.gpus or 1):
+            continue
+        of_card = result.setdefault(next(iter(use.cards)), [])
+        if len(of_card) < MAX_RUNS:
+            of_card.append(
+                PastOperations(
+                    flops=training_flops(costs.macs, work.sample_count, row.training),
+                    time_us=row.time_us,
+                    gpu_energy_mj=use.gpu_energy_mj,
+                    node_energy_mj=use.node_energy_mj,
+                    is_same_model=(costs.macs, costs.parameters) == (macs, parameters),
+                )
+            )
+    return result

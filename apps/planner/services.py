@@ -9,6 +9,7 @@ from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX, US_PER_HOUR
 from apps.planner.choices import ESTIMATE_VERSION, Basis
 from apps.planner.evidence import Evidence, read_evidence
+from apps.planner.formulas.node_energy import with_node_energy
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import (
     Figures,
@@ -32,7 +33,7 @@ OPEN_US = 14 * 24 * US_PER_HOUR  # until an estimate without a run expires
 @dataclass(frozen=True)
 class ComputedEstimate:
     """An estimate that is not stored. ``figures`` None: no basis, and ``missing`` says what it
-    would take.
+    would take. ``card``: name of the planned GPU, '' without one, None unknown.
     """
 
     job: JobInput
@@ -40,6 +41,7 @@ class ComputedEstimate:
     figures: Figures | None
     missing: list[str]
     conditions: SiteConditions
+    card: str | None
     emission_ug: Range | None
     cost_ucurrency: Range | None
     keys: Mapping[Tier, int]
@@ -64,6 +66,8 @@ def estimate_from(evidence: Evidence, job: JobInput) -> ComputedEstimate:
     parts, card, conditions = evidence.parts, evidence.card, evidence.conditions
     work = fill_work(job.work, evidence.params)
     figures = _figures(evidence, job, work)
+    if figures is not None:
+        figures = with_node_energy(figures, evidence.rest_mw(job.training.gpus or 1))
     energy_mj = figures.node_energy_mj if figures else None
     computed = ComputedEstimate(
         job=job,
@@ -71,6 +75,7 @@ def estimate_from(evidence: Evidence, job: JobInput) -> ComputedEstimate:
         figures=figures,
         missing=[] if figures else _missing(job, work, parts, card),
         conditions=conditions,
+        card=card,
         emission_ug=conditions.emission(energy_mj) if energy_mj else None,
         cost_ucurrency=conditions.cost(energy_mj) if energy_mj else None,
         keys=dict(tier_keys(parts)) if parts else {},
@@ -147,15 +152,15 @@ def _by_operations(
     gpus = job.training.gpus or 1
     past = past_operations(
         evidence.measured_estimates,
-        card=match_key(card),
         training=job.training,
         macs=job.model.macs,
         parameters=job.model.parameters,
         model_input=job.model.input,
     )
     is_large_net = is_large(job.model.macs)
+    on_card = past.get(match_key(card), ())
     figures = from_operations(
-        flops, past, is_large=is_large_net, gpus=gpus, stops_early=work.stops_early
+        flops, on_card, is_large=is_large_net, gpus=gpus, stops_early=work.stops_early
     )
     if figures is not None:
         return figures

@@ -15,7 +15,7 @@ from apps.planner.formulas.work import Training, Work
 from apps.planner.job_input import JobInput, Place
 from apps.planner.models import Estimate
 from apps.planner.presets import presets, smaller_preset
-from apps.planner.services import compute_estimate, create_estimate
+from apps.planner.services import compute_estimate, create_estimate, estimate_from
 from apps.planner.what_ifs.alternatives import Plan, half_resolution
 from apps.planner.what_ifs.failures import PAST_US, past_failures
 from apps.planner.what_ifs.selectors import (
@@ -59,7 +59,8 @@ def plan(**facts: object) -> Plan:
 
 def rows(small: SmallLab, planned: Plan) -> dict[str, WhatIf]:
     evidence = read_evidence(small.lab, planned.job, NOW)
-    return {row.key: row for row in what_ifs(evidence, planned).rows}
+    computed = estimate_from(evidence, planned.job)
+    return {row.key: row for row in what_ifs(evidence, planned, computed).rows}
 
 
 def test_all_alternatives_of_a_preset(small: SmallLab) -> None:

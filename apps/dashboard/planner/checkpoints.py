@@ -13,9 +13,9 @@ from apps.core.units import PPM, THIN, US_PER_HOUR, US_PER_S
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, percent
 from apps.dashboard.planner.forms import WholeNumberField, place_value
-from apps.dashboard.planner.what_ifs import WhatIfTable
 from apps.planner.cards import NodeCard
 from apps.planner.formulas.checkpoint_interval import Checkpoints, plan_checkpoints
+from apps.planner.services import ComputedEstimate
 from apps.planner.what_ifs.failures import PastFailures, past_failures
 
 MAX_WRITE_S = 86_400
@@ -97,7 +97,7 @@ def checkpoint_card(
     form: CheckpointForm,
     place: str,
     cards: Sequence[NodeCard],
-    table: WhatIfTable | None,
+    computed: ComputedEstimate | None,
     now: int,
 ) -> CheckpointCard:
     """Return the interval for a place of the planner's form."""
@@ -111,7 +111,7 @@ def checkpoint_card(
     card = CheckpointCard(form, name, past if selected else None, not stated, None, between_us)
     if not write_s or not between_us:
         return card
-    figures = table.planned.figures if table else None
+    figures = computed.figures if computed else None
     time_us = figures.time_us.likely if figures else None
     result = plan_checkpoints(write_s * US_PER_S, between_us, time_us)
     energy_mj = figures.node_energy_mj if figures else None

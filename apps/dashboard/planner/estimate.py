@@ -46,12 +46,20 @@ class EstimateCard:
         return self.basis == Basis.CATALOGUE
 
 
-def estimate_card(evidence: Evidence, form: PlannerForm, job: JobInput) -> EstimateCard:
-    """Return the estimate of a valid form."""
+def compute_or_refuse(evidence: Evidence, job: JobInput) -> tuple[ComputedEstimate | None, str]:
+    """Return the estimate of a training, or why it has none: more work than a figure can hold."""
     try:
-        computed = estimate_from(evidence, job)
-    except InvalidInput as error:  # more work than a figure can hold
-        return EstimateCard(Basis.NONE, [], "", None, [str(error)])
+        return estimate_from(evidence, job), ""
+    except InvalidInput as error:
+        return None, str(error)
+
+
+def estimate_card(
+    form: PlannerForm, computed: ComputedEstimate | None, refusal: str
+) -> EstimateCard:
+    """Return the estimate of a valid form."""
+    if computed is None:
+        return EstimateCard(Basis.NONE, [], "", None, [refusal])
     figures = computed.figures
     if figures is None:
         missing = list(computed.missing)

@@ -7,7 +7,7 @@ from typing import Any
 from apps.accounts.models import Lab
 from apps.core.clock import now_us
 from apps.dashboard.planner.checkpoints import CheckpointCard, CheckpointForm, checkpoint_card
-from apps.dashboard.planner.estimate import EstimateCard, estimate_card
+from apps.dashboard.planner.estimate import EstimateCard, compute_or_refuse, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.job import job_input
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
@@ -62,13 +62,15 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
         return PlannerPage(form, None, None, None)
     result, job = planner_result(form, cards, market), job_input(form, cards)
     evidence = read_evidence(lab, job, now)
+    computed, refusal = compute_or_refuse(evidence, job)
     card_bytes = result.selected.memory_bytes if result.selected else None
-    table = what_if_table(evidence, form, job, card_bytes)
     return PlannerPage(
         form,
         result,
-        estimate_card(evidence, form, job),
-        place_table(lab, form, params.get("sort") or DEFAULT_SORT, now),
-        table,
-        checkpoint_card(lab, CheckpointForm(params), form.cleaned_data["place"], cards, table, now),
+        estimate_card(form, computed, refusal),
+        place_table(lab, form, job, computed, params.get("sort") or DEFAULT_SORT, now),
+        what_if_table(evidence, form, computed, card_bytes),
+        checkpoint_card(
+            lab, CheckpointForm(params), form.cleaned_data["place"], cards, computed, now
+        ),
     )

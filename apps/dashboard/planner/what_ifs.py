@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from apps.artifacts.choices import CopyState
-from apps.core.errors import InvalidInput
 from apps.core.units import MINUS
 from apps.dashboard.addresses import address
 from apps.dashboard.figures import Projected, signed
@@ -15,7 +14,6 @@ from apps.dashboard.planner.places import FITS
 from apps.dashboard.planner.sizes import memory_text
 from apps.planner.evidence import Evidence
 from apps.planner.formulas.what_ifs import Difference
-from apps.planner.job_input import JobInput
 from apps.planner.services import ComputedEstimate
 from apps.planner.site_conditions import SiteConditions
 from apps.planner.what_ifs.alternatives import Plan
@@ -100,24 +98,24 @@ class WhatIfTable:
     """The alternatives that apply to the form."""
 
     rows: Sequence[WhatIfRow]
-    planned: ComputedEstimate
 
 
 def what_if_table(
-    evidence: Evidence, form: PlannerForm, job: JobInput, card_bytes: int | None
+    evidence: Evidence,
+    form: PlannerForm,
+    computed: ComputedEstimate | None,
+    card_bytes: int | None,
 ) -> WhatIfTable | None:
-    """Return the alternatives to a valid form, None without a model, or with more work than a
-    figure can hold.
+    """Return the alternatives to a valid form with its estimate, None without one or without a
+    model.
     """
-    if form.costs is None or form.training is None:
+    if computed is None or form.costs is None or form.training is None:
         return None
     data = form.cleaned_data
     text = data["layers"] if data["source"] == LAYERS else ""
-    try:
-        found = what_ifs(evidence, Plan(job, form.training, card_bytes, text))
-    except InvalidInput:
-        return None
-    conditions = found.planned.conditions
+    plan = Plan(computed.job, form.training, card_bytes, text)
+    found = what_ifs(evidence, plan, computed)
+    conditions = computed.conditions
     currency = conditions.price.currency if conditions.price else ""
     units = {
         key: unit_for(
@@ -141,7 +139,7 @@ def what_if_table(
         )
         for row in found.rows
     ]
-    return WhatIfTable(rows, found.planned)
+    return WhatIfTable(rows)
 
 
 def _detail(row: WhatIf) -> str:

@@ -23,7 +23,6 @@ from apps.planner.formulas.what_ifs import (
 )
 from apps.planner.formulas.work import is_large, training_flops
 from apps.planner.job_input import JobInput
-from apps.planner.parameter_names import fill_work
 from apps.planner.services import ComputedEstimate, estimate_from
 from apps.planner.what_ifs.alternatives import Alternative, Effect, Plan, alternatives
 from apps.planner.what_ifs.past_curves import read_past_curves
@@ -68,26 +67,23 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class WhatIfs:
-    """The alternatives to a plan. ``planned``: its own estimate. ``reuse`` None: no model fits."""
+    """The alternatives to a plan. ``reuse`` None: there is no model to adapt."""
 
-    planned: ComputedEstimate
     rows: Sequence[WhatIf]
     reuse: Reuse | None
 
 
-def what_ifs(evidence: Evidence, plan: Plan) -> WhatIfs:
-    """Return the alternatives that apply to a plan. The number of queries does not depend on their
-    number.
+def what_ifs(evidence: Evidence, plan: Plan, planned: ComputedEstimate) -> WhatIfs:
+    """Return the alternatives that apply to a plan with its estimate. The number of queries does
+    not depend on their number.
     """
-    work = fill_work(plan.job.work, evidence.params)
-    plan = replace(plan, job=replace(plan.job, work=work))
-    planned = estimate_from(evidence, plan.job)
+    plan = replace(plan, job=replace(plan.job, work=planned.work))
     share = past_share(evidence)
     rows = [_what_if(evidence, plan, planned, each) for each in alternatives(plan, share)]
     reuse = reuse_of(evidence, plan)
     if reuse is not None:
         rows.insert(0, _adaptation(planned, reuse))
-    return WhatIfs(planned, rows, reuse)
+    return WhatIfs(rows, reuse)
 
 
 def _adaptation(planned: ComputedEstimate, reuse: Reuse) -> WhatIf:
