@@ -113,7 +113,7 @@ def _early_stop(plan: Plan, share: StoppingShare | None) -> Iterator[Alternative
         return
     name, count = total
     needed = needed_epochs(count, share)
-    job = replace(plan.job, work=replace(work, **{name: needed}))
+    job = replace(plan.job, work=_with_total(work, needed))
     facts: dict[str, int | str] = {name: needed, "of": count, "curves": share.curves}
     yield Alternative("early_stop", Effect.WORK, (job,), memory, facts, share.spread)
 
@@ -125,13 +125,20 @@ def _total(work: Work) -> tuple[str, int] | None:
     return None if work.epochs is None else ("epochs", work.epochs)
 
 
+def _with_total(work: Work, count: int) -> Work:
+    """Return a work with another total, in what it is stated in."""
+    if work.steps is not None:
+        return replace(work, steps=count)
+    return replace(work, epochs=count)
+
+
 def _half_epochs(plan: Plan, _share: StoppingShare | None) -> Iterator[Alternative]:
     total = _total(plan.job.work)
     if total is None or total[1] < 2:
         return
     name, count = total
     half = (count + 1) // 2
-    job = replace(plan.job, work=replace(plan.job.work, **{name: half}))
+    job = replace(plan.job, work=_with_total(plan.job.work, half))
     memory = _memory(plan.model, plan.setup)
     facts: dict[str, int | str] = {name: half, "of": count}
     yield Alternative("half_epochs", Effect.WORK, (job,), memory, facts)

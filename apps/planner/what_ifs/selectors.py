@@ -159,7 +159,7 @@ def _changed(
         if planned.basis != Basis.OPERATIONS:
             return None
         figures = _sum_of_jobs(evidence, planned, each.jobs)
-        return figures and (figures, None)
+        return (figures, None) if figures else None
     before = _operations(planned.job)
     if not before:
         return None
@@ -168,7 +168,7 @@ def _changed(
         if planned.basis == Basis.OWN_RUNS:
             return _scaled(planned, ratio), each.ratio_spread
         figures = _sum_of_jobs(evidence, planned, each.jobs)
-        return figures and (figures, each.ratio_spread)
+        return (figures, each.ratio_spread) if figures else None
     spread = operations_spread(ratio)
     if planned.basis not in _BY_OPERATIONS:
         return _scaled(planned, ratio), spread
@@ -176,7 +176,7 @@ def _changed(
     has_same_evidence = each.effect == Effect.OPERATIONS and all(
         _is_large(job) == _is_large(planned.job) for job in each.jobs
     )
-    return figures and (figures, spread if has_same_evidence else None)
+    return (figures, spread if has_same_evidence else None) if figures else None
 
 
 def _sum_of_jobs(
