@@ -21,7 +21,7 @@ from apps.planner.formulas.work import (
     modality,
     training_flops,
 )
-from apps.planner.job_input import costs_from, training_from, work_from
+from apps.planner.job_input import StoredCosts, costs_from, training_from, work_from
 from apps.planner.models import Estimate
 from apps.planner.parameter_names import work_from_params
 from apps.runs.choices import Intent, RunState, Tier
@@ -73,20 +73,33 @@ def measured_use(lab: Lab, uuids: Collection[UUID]) -> dict[UUID, Measured]:
     return use
 
 
-def family_runs(
-    lab: Lab, parts: Parts, *, card: str | None = None, gpus: int | None = None
-) -> list[PastRun]:
-    """Return the newest finished runs of a family: equal entry, data and start. At most seven
-    queries.
+@dataclass(frozen=True)
+class FamilyRun:
+    """A finished run of a family as evidence, with its measured use."""
 
-    ``card``: on this card only ('': without a GPU; None: on any). ``gpus``: on so many only.
+    run_id: int
+    past: PastRun
+    use: Measured
+
+
+def read_family(lab: Lab, parts: Parts, card: str | None = None) -> list[FamilyRun]:
+    """Return the newest finished runs of a family: equal entry, data and start. At most seven
+    queries. ``card``: of runs that used this card; '' and None: of all.
     """
     keys = [(tier, key) for tier, key in tier_keys(parts) if tier in (Tier.F4, Tier.F4_WEAK)]
     ids: set[int] = set()
     devices = _devices_of(lab, card) if card else []
     for tier, key in keys:
-        rows = TierKey.objects.filter(lab=lab, tier=tier, key=key).order_by("-run_id")
-        if card:  # else newer runs on other cards could be all that is read
+        # Filtered here, else newer runs that are no evidence could be all that is read.
+        rows = (
+            TierKey.objects.filter(
+                lab=lab, tier=tier, key=key,
+                run__state=RunState.FINISHED, run__ended_us__isnull=False,
+            )
+            .exclude(run__intent__in=EXCLUDED_INTENTS)
+            .order_by("-run_id")
+        )  # fmt: skip
+        if card:
             rows = rows.filter(
                 Exists(
                     LedgerEntry.objects.filter(
@@ -97,16 +110,29 @@ def family_runs(
                 )
             )
         ids.update(rows.values_list("run_id", flat=True)[: 2 * MAX_RUNS])
-    runs = list(
-        Run.objects.filter(pk__in=ids, state=RunState.FINISHED, ended_us__isnull=False)
-        .exclude(intent__in=EXCLUDED_INTENTS)
-        .order_by("-started_us", "-pk")[: 2 * MAX_RUNS]
-    )
+    runs = list(Run.objects.filter(pk__in=ids).order_by("-started_us", "-pk")[: 2 * MAX_RUNS])
     use = measured_use(lab, [run.uuid for run in runs])
-    usable = [run for run in runs if _is_on(use.get(run.uuid, Measured()), card=card, gpus=gpus)][
-        :MAX_RUNS
+    prints = {
+        row.run_id: row for row in Fingerprint.objects.filter(run__in=runs).only("told", "recipe")
+    }
+    inputs = dict(Estimate.objects.filter(run__in=runs).values_list("run_id", "input"))
+    return [
+        FamilyRun(
+            run.pk,
+            _past_run(run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), parts.recipe),
+            use.get(run.uuid) or Measured(),
+        )
+        for run in runs
     ]
-    return _past_runs(usable, use, parts.recipe)
+
+
+def family_runs(
+    family: Iterable[FamilyRun], *, card: str | None = None, gpus: int | None = None
+) -> list[PastRun]:
+    """Return the runs of a family as evidence. ``card``: on this card only ('': without a GPU;
+    None: on any). ``gpus``: on so many only.
+    """
+    return [row.past for row in family if _is_on(row.use, card=card, gpus=gpus)][:MAX_RUNS]
 
 
 def _devices_of(lab: Lab, card: str) -> list[int]:
@@ -118,18 +144,6 @@ def _is_on(use: Measured, *, card: str | None, gpus: int | None) -> bool:
     return (card is None or use.cards == ({card} if card else set())) and (
         not gpus or use.gpus in (0, gpus)
     )
-
-
-def _past_runs(runs: Iterable[Run], use: dict[UUID, Measured], recipe: str) -> list[PastRun]:
-    listed = list(runs)
-    prints = {
-        row.run_id: row for row in Fingerprint.objects.filter(run__in=listed).only("told", "recipe")
-    }
-    inputs = dict(Estimate.objects.filter(run__in=listed).values_list("run_id", "input"))
-    return [
-        _past_run(run, use.get(run.uuid), prints.get(run.pk), inputs.get(run.pk), recipe)
-        for run in listed
-    ]
 
 
 def _past_run(
@@ -155,44 +169,70 @@ def _past_run(
     )
 
 
-def past_operations(
-    lab: Lab, *, training: Training, macs: int, parameters: int, model_input: str
-) -> dict[str, list[PastOperations]]:
-    """Return the finished runs with an estimate's model costs by match key of their card, on the
-    same number of GPUs, at the same precision, of the same kind of model. Three queries.
-    """
+@dataclass(frozen=True)
+class MeasuredEstimate:
+    """A finished run with measured use and the model costs of its estimate."""
+
+    costs: StoredCosts
+    training: Training
+    work: Work
+    time_us: int
+    use: Measured
+
+
+def read_measured_estimates(lab: Lab) -> list[MeasuredEstimate]:
+    """Return the newest finished runs that have an estimate with model costs. Three queries."""
     rows = (
         Estimate.objects.filter(lab=lab, run__state=RunState.FINISHED, run__ended_us__isnull=False)
         .exclude(run__intent__in=EXCLUDED_INTENTS)
         .select_related("run")
         .order_by("-created_us")[:_MAX_ESTIMATES]
     )
+    listed = [(row.run, row.input, costs) for row in rows if (costs := costs_from(row.input))]
+    use = measured_use(lab, [run.uuid for run, _, _ in listed if run])
+    return [
+        MeasuredEstimate(
+            costs,
+            training_from(stored),
+            work_from(stored),
+            run.ended_us - run.started_us,
+            use[run.uuid],
+        )
+        for run, stored, costs in listed
+        if run is not None and run.ended_us is not None and run.uuid in use
+    ]
+
+
+def past_operations(
+    rows: Iterable[MeasuredEstimate],
+    *,
+    training: Training,
+    macs: int,
+    parameters: int,
+    model_input: str,
+) -> dict[str, list[PastOperations]]:
+    """Return the runs by match key of their card, on the same number of GPUs, at the same
+    precision, of the same kind of model.
+    """
     kind = (training.precision, is_large(macs), modality(model_input))
-    alike = []
-    for row in rows:
-        costs, past, work = costs_from(row.input), training_from(row.input), work_from(row.input)
-        if costs is None or not work.sample_count or work.stops_early:
-            continue
-        if (past.precision, is_large(costs.macs), modality(costs.input)) == kind:
-            flops = training_flops(costs.macs, work.sample_count, past)
-            alike.append((row, flops, (costs.macs, costs.parameters) == (macs, parameters)))
-    use = measured_use(lab, [row.run.uuid for row, _, _ in alike if row.run])
     result: dict[str, list[PastOperations]] = {}
-    for row, flops, is_same_model in alike:
-        assert row.run is not None
-        assert row.run.ended_us is not None
-        measured = use.get(row.run.uuid)
-        if measured is None or len(measured.cards) != 1 or measured.gpus != (training.gpus or 1):
+    for row in rows:
+        costs, work, use = row.costs, row.work, row.use
+        if not work.sample_count or work.stops_early:
             continue
-        of_card = result.setdefault(next(iter(measured.cards)), [])
+        if (row.training.precision, is_large(costs.macs), modality(costs.input)) != kind:
+            continue
+        if len(use.cards) != 1 or use.gpus != (training.gpus or 1):
+            continue
+        of_card = result.setdefault(next(iter(use.cards)), [])
         if len(of_card) < MAX_RUNS:
             of_card.append(
                 PastOperations(
-                    flops=flops,
-                    time_us=row.run.ended_us - row.run.started_us,
-                    gpu_energy_mj=measured.gpu_energy_mj,
-                    node_energy_mj=measured.node_energy_mj,
-                    is_same_model=is_same_model,
+                    flops=training_flops(costs.macs, work.sample_count, row.training),
+                    time_us=row.time_us,
+                    gpu_energy_mj=use.gpu_energy_mj,
+                    node_energy_mj=use.node_energy_mj,
+                    is_same_model=(costs.macs, costs.parameters) == (macs, parameters),
                 )
             )
     return result

@@ -9,6 +9,14 @@ from apps.planner.formulas.layer_shapes import element_count, read_shape
 from apps.planner.formulas.model_costs import ModelCosts, SavedBytes
 
 PRESETS = DATA / "model_costs.csv"
+# Presets that differ in size only.
+_FAMILIES = (
+    ("resnet18", "resnet26", "resnet34", "resnet50"),
+    ("vit_b_16", "vit_l_16"),
+    ("bert_base_512", "bert_large_512"),
+    ("gpt2_small", "gpt2_medium"),
+    ("llama2_7b", "llama2_70b"),
+)
 
 
 @cache
@@ -45,3 +53,10 @@ def _model_costs(row: Row) -> ModelCosts:
 
 def _int(text: str) -> int | None:
     return int(text) if text else None
+
+
+def smaller_preset(name: str) -> ModelCosts | None:
+    """Return the largest preset of the family with at most half of the MACs, None without one."""
+    family = next((names for names in _FAMILIES if name in names), ())
+    half = [presets()[each] for each in family if 2 * presets()[each].macs <= presets()[name].macs]
+    return max(half, key=lambda model: model.macs, default=None)

@@ -2,22 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from apps.accounts.models import Lab, User
-from apps.catalog.choices import HardwareKind
 from apps.catalog.matching import match_key
-from apps.catalog.selectors import model_of
 from apps.core.errors import InvalidInput
-from apps.core.units import INT64_MAX, US_PER_HOUR, hour_of
-from apps.fleet.choices import DeviceKind
-from apps.fleet.models import Device
-from apps.fleet.selectors import placement_of
-from apps.planner.choices import ESTIMATE_VERSION, Basis, Precision
-from apps.planner.formulas.node_energy import rest_power, with_node_energy
+from apps.core.units import INT64_MAX, US_PER_HOUR
+from apps.planner.choices import ESTIMATE_VERSION, Basis
+from apps.planner.evidence import Evidence, read_evidence
+from apps.planner.formulas.node_energy import with_node_energy
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import (
-    Card,
     Figures,
     from_catalogue,
     from_operations,
@@ -25,16 +19,13 @@ from apps.planner.formulas.time_and_energy import (
     from_probe,
 )
 from apps.planner.formulas.work import Work, is_large, training_flops
-from apps.planner.job_input import JobInput, Place, to_json
+from apps.planner.job_input import JobInput, to_json
 from apps.planner.models import Estimate
 from apps.planner.parameter_names import fill_work
 from apps.planner.past_runs import family_runs, past_operations
-from apps.planner.places.own_nodes import rest_of_node
-from apps.planner.site_conditions import SiteConditions, site_conditions
-from apps.replacement.performance import performance_of
+from apps.planner.site_conditions import SiteConditions
 from apps.runs.choices import Tier
 from apps.runs.match_keys import Parts, tier_keys
-from apps.runs.services.fingerprints import ignored_params_of_project, parts_of, row_from_payload
 
 OPEN_US = 14 * 24 * US_PER_HOUR  # until an estimate without a run expires
 
@@ -65,14 +56,18 @@ def compute_estimate(*, lab: Lab, job: JobInput, now: int) -> ComputedEstimate:
     """Return the estimate of a planned training, by its most trusted basis. The number of queries
     is constant.
     """
-    parts, params = _fingerprint(job)
-    work = fill_work(job.work, params)
-    card = _card(job.place)
-    hour = hour_of(now)
-    figures = _figures(lab, job, work, parts, card)
+    return estimate_from(read_evidence(lab, job, now), job)
+
+
+def estimate_from(evidence: Evidence, job: JobInput) -> ComputedEstimate:
+    """Return the estimate of a training from evidence that was read for it, or for another training
+    of the same lab, place and fingerprint.
+    """
+    parts, card, conditions = evidence.parts, evidence.card, evidence.conditions
+    work = fill_work(job.work, evidence.params)
+    figures = _figures(evidence, job, work)
     if figures is not None:
-        figures = with_node_energy(figures, _rest_mw(lab, job, card, hour))
-    conditions = site_conditions(lab, _site_of(job.place, hour), hour)
+        figures = with_node_energy(figures, evidence.rest_mw(job.training.gpus or 1))
     energy_mj = figures.node_energy_mj if figures else None
     computed = ComputedEstimate(
         job=job,
@@ -126,46 +121,11 @@ def _columns(name: str, unit: str, figure: Range | None) -> dict[str, int | None
     }
 
 
-def _fingerprint(job: JobInput) -> tuple[Parts | None, dict[str, Any]]:
-    """Return the compared parts and the known parameters of the planned run."""
-    row = None
-    if job.fingerprint is not None:
-        row = row_from_payload(job.fingerprint)
-    elif job.like_run is not None:
-        row = getattr(job.like_run, "fingerprint", None)
-    params = dict(job.like_run.params) if job.like_run and not job.fingerprint else {}
-    if row is None:
-        return None, params
-    ignored = ignored_params_of_project(job.project.pk if job.project else None)
-    return parts_of(row, ignored=ignored), {**params, **(row.told or {})}
-
-
-def _card(place: Place) -> str | None:
-    """Return the name of the planned GPU: as stated, else of the node if all its GPUs are equal.
-    '' without a GPU, None unknown.
-    """
-    if place.card is not None or place.node is None:
-        return place.card
-    devices = Device.objects.filter(node=place.node, kind=DeviceKind.GPU)
-    names = {match_key(name): name for name in devices.values_list("name", flat=True)}
-    return next(iter(names.values())) if len(names) == 1 else None if names else ""
-
-
-def _site_of(place: Place, hour: int) -> Any:
-    if place.site is not None or place.node is None:
-        return place.site
-    placement = placement_of(place.node, hour)
-    return placement.site if placement else None
-
-
-def _figures(
-    lab: Lab, job: JobInput, work: Work, parts: Parts | None, card: str | None
-) -> Figures | None:
-    model = job.model
-    if parts is not None:
+def _figures(evidence: Evidence, job: JobInput, work: Work) -> Figures | None:
+    model, card = job.model, evidence.card
+    if evidence.parts is not None:
         runs = family_runs(
-            lab,
-            parts,
+            evidence.family,
             card=None if card is None else match_key(card),
             gpus=job.training.gpus,
         )
@@ -182,14 +142,16 @@ def _figures(
     if model is None or not work.sample_count or not card:
         return None
     flops = training_flops(model.macs, work.sample_count, job.training)
-    return _by_operations(lab, job, work, card, flops)
+    return _by_operations(evidence, job, work, card, flops)
 
 
-def _by_operations(lab: Lab, job: JobInput, work: Work, card: str, flops: int) -> Figures | None:
+def _by_operations(
+    evidence: Evidence, job: JobInput, work: Work, card: str, flops: int
+) -> Figures | None:
     assert job.model is not None
     gpus = job.training.gpus or 1
     past = past_operations(
-        lab,
+        evidence.measured_estimates,
         training=job.training,
         macs=job.model.macs,
         parameters=job.model.parameters,
@@ -202,33 +164,12 @@ def _by_operations(lab: Lab, job: JobInput, work: Work, card: str, flops: int) -
     )
     if figures is not None:
         return figures
-    rated = _rated(lab, card, job.training.precision)
+    rated = evidence.rated(job.training.precision)
     if rated is None:
         return None
     return from_catalogue(
         flops, rated, is_large=is_large_net, gpus=gpus, stops_early=work.stops_early
     )
-
-
-def _rated(lab: Lab, name: str, precision: Precision) -> Card | None:
-    """Return the rated figures of a card, None if the catalogue does not have them."""
-    model = model_of(HardwareKind.GPU, name, lab)
-    performance = performance_of(model.name) if model else None
-    if model is None or performance is None or not model.tdp_mw:
-        return None
-    peak = performance.tensor if precision == Precision.MIXED else performance.fp32
-    peak = peak or performance.fp32
-    return Card(peak, model.tdp_mw) if peak else None
-
-
-def _rest_mw(lab: Lab, job: JobInput, card: str | None, hour: int) -> Range | None:
-    """Return the power of the planned node outside of its GPUs, None if it is unknown."""
-    gpus = job.training.gpus or 1
-    measured = rest_of_node(job.place.node, hour, gpus) if job.place.node else None
-    if measured is not None or not card:
-        return measured
-    model = model_of(HardwareKind.GPU, card, lab)
-    return rest_power(model.tdp_mw, gpus) if model and model.tdp_mw else None
 
 
 def _missing(job: JobInput, work: Work, parts: Parts | None, card: str | None) -> list[str]:

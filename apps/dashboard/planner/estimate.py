@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
 from apps.dashboard.planner.basis_facts import basis_facts
 from apps.dashboard.planner.forms import PlannerForm
 from apps.planner.choices import Basis
+from apps.planner.evidence import Evidence
 from apps.planner.formulas.ranges import Range
 from apps.planner.job_input import JobInput
-from apps.planner.services import ComputedEstimate, compute_estimate
+from apps.planner.services import ComputedEstimate, estimate_from
 
 NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
 
@@ -50,10 +50,10 @@ class EstimateCard:
         return self.basis == Basis.CATALOGUE
 
 
-def compute_or_refuse(lab: Lab, job: JobInput, now: int) -> tuple[ComputedEstimate | None, str]:
+def compute_or_refuse(evidence: Evidence, job: JobInput) -> tuple[ComputedEstimate | None, str]:
     """Return the estimate of a training, or why it has none: more work than a figure can hold."""
     try:
-        return compute_estimate(lab=lab, job=job, now=now), ""
+        return estimate_from(evidence, job), ""
     except InvalidInput as error:
         return None, str(error)
 

@@ -12,6 +12,7 @@ from apps.accounts.models import Lab, Project
 from apps.core.clock import now_us, utc
 from apps.dashboard.decorators import or_not_found
 from apps.dashboard.periods import day_text
+from apps.dashboard.planner.checkpoints import CheckpointCard, CheckpointForm, checkpoint_card
 from apps.dashboard.planner.estimate import EstimateCard, compute_or_refuse, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
 from apps.dashboard.planner.job import job_input
@@ -20,7 +21,9 @@ from apps.dashboard.planner.like_run import LikeRun, like_run, run_uuid
 from apps.dashboard.planner.place_choices import place_value
 from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
+from apps.dashboard.planner.what_ifs import WhatIfTable, what_if_table
 from apps.planner.cards import NodeCard, market_sizes, node_cards
+from apps.planner.evidence import read_evidence
 from apps.planner.past_run_facts import newest_finished_runs, past_training
 from apps.runs.models import Run
 from apps.runs.selectors import run_of
@@ -47,11 +50,14 @@ class PlannerPage:
     estimate: EstimateCard | None = None
     places: PlaceTable | None = None
     too_few_gpus: str = ""
+    what_ifs: WhatIfTable | None = None
+    checkpoints: CheckpointCard | None = None
 
     @property
     def status(self) -> int:
         """Return the HTTP status: 400 for a form with errors."""
-        return 400 if self.form.is_bound and self.form.errors else 200
+        is_wrong = self.form.is_bound and self.form.errors
+        return 400 if is_wrong or (self.checkpoints and self.checkpoints.form.errors) else 200
 
     @property
     def like(self) -> LikeRun | None:
@@ -81,7 +87,8 @@ class PlannerPage:
     @property
     def query(self) -> str:
         """Return the query of this page."""
-        return self.form.query
+        more = self.checkpoints.form.query if self.checkpoints else ""
+        return "&".join(part for part in (self.form.query, more) if part)
 
     @property
     def drawn(self) -> list[LayerRow]:
@@ -105,15 +112,22 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
     form = PlannerForm(params, cards, market, projects=projects, like=like)
     if not (form.is_bound and form.is_valid()):
         return PlannerPage(form, runs)
+    result = planner_result(form, cards, market) if form.costs else None
     job = job_input(form, cards, projects)
-    computed, refusal = compute_or_refuse(lab, job, now)
+    evidence = read_evidence(lab, job, now)
+    computed, refusal = compute_or_refuse(evidence, job)
+    card_bytes = result.selected.memory_bytes if result and result.selected else None
     return PlannerPage(
         form,
         runs,
-        planner_result(form, cards, market) if form.costs else None,
+        result,
         estimate_card(form, computed, refusal),
         place_table(lab, form, job, computed, params.get("sort") or DEFAULT_SORT, now),
         _too_few_gpus(form, cards),
+        what_if_table(evidence, form, computed, card_bytes) if result else None,
+        checkpoint_card(
+            lab, CheckpointForm(params), form.cleaned_data["place"], cards, computed, now
+        ),
     )
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from apps.dashboard.planner.checkpoints import checkpoint_lines
 from apps.dashboard.planner.planner_page import PlannerPage
 from apps.dashboard.planner.result import Result
+from apps.dashboard.planner.what_ifs import what_if_lines
 
 RESULT_HEAD = ("section", "name", "value", "unit", "verdict", "lesson_verdict", "lesson_cards")
 _ENDS = ("low", "likely", "high")
@@ -20,6 +22,8 @@ def result_lines(page: PlannerPage) -> Iterator[Line]:
     for fact in result.facts if result else []:
         yield "model", fact.name, fact.value, "count", "", "", None
     yield from _estimate_lines(page)
+    yield from what_if_lines(page.what_ifs)
+    yield from checkpoint_lines(page.checkpoints)
     yield from _place_lines(page)
     if result is None:  # without a model
         return

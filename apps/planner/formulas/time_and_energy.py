@@ -33,8 +33,8 @@ MIN_PROBE_US = 58_800_000  # 60 s past the warm-up, less 2 % for an incomplete i
 # Same configuration, other seeds, until a target is reached: −21/+21 %.
 EARLY_STOP = Spread(790_000, 1_210_000)
 # Least range of own runs, and range of a single one.
-_OWN_LEAST = Spread(900_000, 1_100_000)
-_OWN_SINGLE = times_or_divided(1_500_000)
+OWN_LEAST = Spread(900_000, 1_100_000)
+OWN_SINGLE = times_or_divided(1_500_000)
 _OTHER_MODEL = times_or_divided(1_500_000)  # of the family, with unknown model costs
 # Power of 193 MLPerf runs, first minutes against the whole: at P10 7 % too low, at P90 8 % too
 # high.
@@ -122,14 +122,14 @@ def from_own_runs(
         scaled = same
     if not scaled:
         return None
-    least = _OWN_LEAST
+    least = OWN_LEAST
     model_ratios = [ratio for _, _, ratio in scaled if ratio is not None]
     if len(scaled) < 3 and any(
         ratio is None and not run.is_same_recipe for run, _, ratio in scaled
     ):
         least = combine(least, _OTHER_MODEL)
     if model_ratios:
-        least = combine(least, max(map(_half_scaled, model_ratios), key=lambda s: s.high_ppm))
+        least = combine(least, max(map(half_scaled, model_ratios), key=lambda s: s.high_ppm))
     if not work.is_known or work.stops_early:
         least = combine(least, EARLY_STOP)
 
@@ -139,7 +139,7 @@ def from_own_runs(
             for run, ratio, model in scaled
             if (amount := value(run))
         ]
-        return _range(values, least, _OWN_SINGLE) if values else None
+        return _range(values, least, OWN_SINGLE) if values else None
 
     time_us = of(lambda run: run.time_us)
     assert time_us is not None
@@ -172,7 +172,7 @@ def _model_ratio(run: PastRun, macs: int | None, parameters: int | None) -> Frac
     return None
 
 
-def _half_scaled(ratio: Fraction) -> Spread:
+def half_scaled(ratio: Fraction) -> Spread:
     """Return the spread of scaling by a model ratio: from its square root to its power of 1.5."""
     factor = max(ratio, 1 / ratio)
     return times_or_divided(max(PPM, isqrt(int(factor * PPM * PPM))))

@@ -7,7 +7,7 @@ from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import PastOperations
 from apps.planner.formulas.work import is_large, training_flops
 from apps.planner.job_input import JobInput
-from apps.planner.past_runs import past_operations
+from apps.planner.past_runs import past_operations, read_measured_estimates
 from apps.planner.places.cards import cards_named
 from apps.planner.places.place import JobNeeds
 from apps.planner.services import ComputedEstimate
@@ -52,7 +52,7 @@ def _past_operations(lab: Lab, job: JobInput) -> dict[str, list[PastOperations]]
     if job.model is None:
         return {}
     return past_operations(
-        lab,
+        read_measured_estimates(lab),
         training=job.training,
         macs=job.model.macs,
         parameters=job.model.parameters,

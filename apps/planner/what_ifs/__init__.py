@@ -1,0 +1,1 @@
+"""What another way of training would change: time, energy, emissions, cost and memory."""
