@@ -138,10 +138,10 @@ def _past_run(
 
 
 def past_operations(
-    lab: Lab, *, card: str, training: Training, macs: int, parameters: int, model_input: str
-) -> list[PastOperations]:
-    """Return the finished runs with an estimate's model costs, on the same card and number of GPUs,
-    at the same precision, of the same kind of model. Three queries.
+    lab: Lab, *, training: Training, macs: int, parameters: int, model_input: str
+) -> dict[str, list[PastOperations]]:
+    """Return the finished runs with an estimate's model costs by match key of their card, on the
+    same number of GPUs, at the same precision, of the same kind of model. Three queries.
     """
     rows = (
         Estimate.objects.filter(lab=lab, run__state=RunState.FINISHED, run__ended_us__isnull=False)
@@ -159,13 +159,16 @@ def past_operations(
             flops = training_flops(costs.macs, work.sample_count, past)
             alike.append((row, flops, (costs.macs, costs.parameters) == (macs, parameters)))
     use = measured_use(lab, [row.run.uuid for row, _, _ in alike if row.run])
-    result = []
+    result: dict[str, list[PastOperations]] = {}
     for row, flops, is_same_model in alike:
         assert row.run is not None
         assert row.run.ended_us is not None
         measured = use.get(row.run.uuid)
-        if measured is not None and _is_on(measured, card=card, gpus=training.gpus or 1):
-            result.append(
+        if measured is None or len(measured.cards) != 1 or measured.gpus != (training.gpus or 1):
+            continue
+        of_card = result.setdefault(next(iter(measured.cards)), [])
+        if len(of_card) < MAX_RUNS:
+            of_card.append(
                 PastOperations(
                     flops=flops,
                     time_us=row.run.ended_us - row.run.started_us,
@@ -174,4 +177,4 @@ def past_operations(
                     is_same_model=is_same_model,
                 )
             )
-    return result[:MAX_RUNS]
+    return result

@@ -14,6 +14,7 @@ from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device
 from apps.fleet.selectors import placement_of
 from apps.planner.choices import ESTIMATE_VERSION, Basis, Precision
+from apps.planner.formulas.node_energy import rest_power, with_node_energy
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import (
     Card,
@@ -28,6 +29,7 @@ from apps.planner.job_input import JobInput, Place, to_json
 from apps.planner.models import Estimate
 from apps.planner.parameter_names import fill_work
 from apps.planner.past_runs import family_runs, past_operations
+from apps.planner.places.own_nodes import rest_of_node
 from apps.planner.site_conditions import SiteConditions, site_conditions
 from apps.replacement.performance import performance_of
 from apps.runs.choices import Tier
@@ -40,7 +42,7 @@ OPEN_US = 14 * 24 * US_PER_HOUR  # until an estimate without a run expires
 @dataclass(frozen=True)
 class ComputedEstimate:
     """An estimate that is not stored. ``figures`` None: no basis, and ``missing`` says what it
-    would take.
+    would take. ``card``: name of the planned GPU, '' without one, None unknown.
     """
 
     job: JobInput
@@ -48,6 +50,7 @@ class ComputedEstimate:
     figures: Figures | None
     missing: list[str]
     conditions: SiteConditions
+    card: str | None
     emission_ug: Range | None
     cost_ucurrency: Range | None
     keys: Mapping[Tier, int]
@@ -65,8 +68,10 @@ def compute_estimate(*, lab: Lab, job: JobInput, now: int) -> ComputedEstimate:
     parts, params = _fingerprint(job)
     work = fill_work(job.work, params)
     card = _card(job.place)
-    figures = _figures(lab, job, work, parts, card)
     hour = hour_of(now)
+    figures = _figures(lab, job, work, parts, card)
+    if figures is not None:
+        figures = with_node_energy(figures, _rest_mw(lab, job, card, hour))
     conditions = site_conditions(lab, _site_of(job.place, hour), hour)
     energy_mj = figures.node_energy_mj if figures else None
     computed = ComputedEstimate(
@@ -75,6 +80,7 @@ def compute_estimate(*, lab: Lab, job: JobInput, now: int) -> ComputedEstimate:
         figures=figures,
         missing=[] if figures else _missing(job, work, parts, card),
         conditions=conditions,
+        card=card,
         emission_ug=conditions.emission(energy_mj) if energy_mj else None,
         cost_ucurrency=conditions.cost(energy_mj) if energy_mj else None,
         keys=dict(tier_keys(parts)) if parts else {},
@@ -184,15 +190,15 @@ def _by_operations(lab: Lab, job: JobInput, work: Work, card: str, flops: int) -
     gpus = job.training.gpus or 1
     past = past_operations(
         lab,
-        card=match_key(card),
         training=job.training,
         macs=job.model.macs,
         parameters=job.model.parameters,
         model_input=job.model.input,
     )
     is_large_net = is_large(job.model.macs)
+    on_card = past.get(match_key(card), ())
     figures = from_operations(
-        flops, past, is_large=is_large_net, gpus=gpus, stops_early=work.stops_early
+        flops, on_card, is_large=is_large_net, gpus=gpus, stops_early=work.stops_early
     )
     if figures is not None:
         return figures
@@ -213,6 +219,16 @@ def _rated(lab: Lab, name: str, precision: Precision) -> Card | None:
     peak = performance.tensor if precision == Precision.MIXED else performance.fp32
     peak = peak or performance.fp32
     return Card(peak, model.tdp_mw) if peak else None
+
+
+def _rest_mw(lab: Lab, job: JobInput, card: str | None, hour: int) -> Range | None:
+    """Return the power of the planned node outside of its GPUs, None if it is unknown."""
+    gpus = job.training.gpus or 1
+    measured = rest_of_node(job.place.node, hour, gpus) if job.place.node else None
+    if measured is not None or not card:
+        return measured
+    model = model_of(HardwareKind.GPU, card, lab)
+    return rest_power(model.tdp_mw, gpus) if model and model.tdp_mw else None
 
 
 def _missing(job: JobInput, work: Work, parts: Parts | None, card: str | None) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
+from multiprocessing import get_context
 
 import torch
 from labcarbon_collect.plan.dry_run import DryRun, Training, run_dry
@@ -53,7 +54,11 @@ def compare_all() -> Iterator[Comparison]:
     """Yield each model × batch × variant × optimiser, computed by all cores."""
     cases = [*zip(*product(KINDS, BATCHES, VARIANTS))]
     names = [kind.name for kind in cases[0]]
-    with ProcessPoolExecutor(initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    # PyTorch refuses autograd in a forked process if its parent has used it.
+    pool = ProcessPoolExecutor(
+        mp_context=get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    )
+    with pool:
         for comparisons in pool.map(_compare, names, *cases[1:]):
             yield from comparisons
 

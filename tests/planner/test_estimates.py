@@ -119,7 +119,12 @@ def test_the_probe_comes_second(small: SmallLab) -> None:
     computed = compute_estimate(lab=small.lab, job=job, now=NOW)
     assert computed.figures is not None
     assert computed.figures.basis == Basis.PROBE
-    assert computed.figures.node_energy_mj is None, "unknown, not 0"
+    gpu_mj, node_mj = computed.figures.gpu_energy_mj, computed.figures.node_energy_mj
+    assert gpu_mj is not None
+    assert node_mj is not None
+    # An hour outside of the GPU: 25 % of its 400 W, since the node is unknown.
+    assert node_mj.likely == gpu_mj.likely + 3600 * 100_000
+    assert computed.figures.facts["rest_mw"] == 100_000
     assert computed.emission_ug is None
 
 

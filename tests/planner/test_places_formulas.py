@@ -1,6 +1,5 @@
 """Time, energy, carbon and samples per joule on different cards: hand-computed and by an oracle."""
 
-import math
 from fractions import Fraction
 
 import pytest
@@ -12,13 +11,13 @@ from apps.planner.choices import Basis
 from apps.planner.formulas import places
 from apps.planner.formulas.places import (
     Fit,
-    OwnOperations,
     PeakRatio,
     Reference,
     Release,
     ScalingStep,
 )
 from apps.planner.formulas.ranges import Range
+from apps.planner.formulas.time_and_energy import Figures
 
 GIB = 1 << 30
 
@@ -63,22 +62,13 @@ def test_a_larger_card_never_fits_worse(ends: list[int], card: int, more: int) -
     )
 
 
-def test_the_card_of_the_reference_keeps_its_figures() -> None:
-    reference = Reference(Basis.PROBE, 2, Range(8, 10, 12), Range(80, 100, 120), 300_000)
-    use = places.on_same_card(reference)
-    assert (use.basis, use.time_us, use.gpu_energy_mj) == (
-        Basis.PROBE, Range(8, 10, 12), Range(80, 100, 120),
-    )  # fmt: skip
-
-
 def test_a_card_twice_as_fast_takes_half_the_time() -> None:
     """Two cards at 300 W of 400 W for 10 h; the other card: twice the peak, 600 W, so 450 W each:
     5 h × 2 × 450 W = 4.5 kWh.
     """
     energy = 2 * 3 * MJ_PER_KWH  # 2 cards × 0.3 kW × 10 h
-    reference = Reference(
-        Basis.OWN_RUNS, 2, exact(10 * US_PER_HOUR), exact(energy), rated_mw=400_000
-    )
+    figures = Figures(Basis.OWN_RUNS, exact(10 * US_PER_HOUR), exact(energy), None)
+    reference = Reference(figures, 2, rated_mw=400_000)
     use = places.on_other_card(reference, PeakRatio(2_000_000, 2_000_000, 2_000_000), 600_000)
     assert use.basis == Basis.CATALOGUE
     assert use.time_us.likely == 5 * US_PER_HOUR
@@ -90,7 +80,7 @@ def test_a_card_twice_as_fast_takes_half_the_time() -> None:
 
 
 def test_bounds_of_the_peaks_widen_the_time() -> None:
-    reference = Reference(Basis.OWN_RUNS, 1, exact(6_000_000), None)
+    reference = Reference(Figures(Basis.OWN_RUNS, exact(6_000_000), None, None), 1)
     use = places.on_other_card(reference, PeakRatio(500_000, 2_000_000, 6_000_000), None)
     assert use.time_us.likely == 3_000_000
     assert use.time_us.low == pytest.approx(1_000_000, rel=2e-6)  # ends are rounded to ppm
@@ -99,75 +89,11 @@ def test_bounds_of_the_peaks_widen_the_time() -> None:
 
 
 def test_a_load_above_the_power_limit_counts_as_the_limit() -> None:
-    reference = Reference(Basis.OWN_RUNS, 1, exact(1_000_000), exact(500_000), rated_mw=400_000)
+    figures = Figures(Basis.OWN_RUNS, exact(1_000_000), exact(500_000), None)
+    reference = Reference(figures, 1, rated_mw=400_000)
     use = places.on_other_card(reference, PeakRatio(1_000_000, 1_000_000, 1_000_000), 100_000)
     assert use.gpu_energy_mj is not None
     assert use.gpu_energy_mj.likely == 100_000
-
-
-def test_own_operations() -> None:
-    """10 EFLOP took 2 h and 3 kWh on one card, so 40 EFLOP on two cards take 4 h and 12 kWh."""
-    own = OwnOperations(10**19, 2 * US_PER_HOUR, 3 * MJ_PER_KWH)
-    use = places.from_own_operations(4 * 10**19, own, 2, is_large=True)
-    assert use.basis == Basis.OPERATIONS
-    assert use.time_us.likely == 4 * US_PER_HOUR
-    assert use.gpu_energy_mj is not None
-    assert use.gpu_energy_mj.likely == 12 * MJ_PER_KWH
-    assert use.gpu_energy_mj.low == pytest.approx(5 * MJ_PER_KWH, rel=2e-6)
-    assert use.gpu_energy_mj.high == pytest.approx(28.8 * MJ_PER_KWH, rel=2e-6)
-    small = places.from_own_operations(4 * 10**19, own, 2, is_large=False)
-    assert small.time_us.high == 80 * US_PER_HOUR
-
-
-def test_catalogue() -> None:
-    """1.044 EFLOP on a card of 312 TFLOP/s at a third of it: 10 038 s; 400 W ÷ 1.53: 0.729 kWh."""
-    use = places.from_catalogue(1_044 * 10**15, 312_000, 400_000, 1, is_large=True)
-    assert use.basis == Basis.CATALOGUE
-    assert use.time_us.likely == 10_038_461_538
-    assert use.gpu_energy_mj is not None
-    assert use.gpu_energy_mj.likely == pytest.approx(10_038.461538 * 400_000 / 1.53, rel=1e-9)
-    assert use.time_us.high == pytest.approx(
-        use.time_us.likely * math.exp(math.hypot(math.log(2.4), math.log(3))), rel=1e-5
-    )
-    unknown = places.from_catalogue(10**15, 312_000, None, 1, is_large=True)
-    assert unknown.gpu_energy_mj is None
-
-
-@given(
-    st.integers(10**9, 10**24),
-    st.integers(1, 10**7),
-    st.integers(1, 10**6),
-    st.integers(1, 1024),
-    st.booleans(),
-)
-def test_catalogue_by_floats(
-    flops: int, peak_gflops: int, rated_mw: int, gpus: int, is_large: bool
-) -> None:
-    use = places.from_catalogue(flops, peak_gflops, rated_mw, gpus, is_large=is_large)
-    seconds = flops / (peak_gflops * 1e9 / 3) / gpus
-    energy = use.gpu_energy_mj
-    assert energy is not None
-    assert use.time_us.likely == pytest.approx(seconds * 1e6, rel=1e-9, abs=0.51)
-    assert energy.likely == pytest.approx(seconds * gpus * rated_mw / 1.53, rel=1e-9, abs=0.51)
-    assert use.time_us.low <= use.time_us.likely <= use.time_us.high
-    assert energy.low <= energy.likely <= energy.high
-
-
-def test_the_rest_of_a_node() -> None:
-    assert places.rest_power(400_000, 2) == Range(100_000, 200_000, 400_000)
-    # 0.2 kWh in 2 h is 100 W; a job on one of four GPUs has a quarter
-    rest = places.measured_rest_power(MJ_PER_KWH // 5, 2 * US_PER_HOUR, Fraction(1, 4))
-    assert rest == Range(12_500, 25_000, 50_000)
-    energy = places.node_energy(
-        Range(100, 200, 300), Range(1_000_000, 2_000_000, 3_000_000), Range(10, 20, 30)
-    )
-    assert energy == Range(110, 240, 390)
-
-
-@given(st.integers(0, 10**15), st.integers(0, 10**13), st.integers(0, 10**7))
-def test_energy_of_a_node_contains_that_of_its_gpus(gpu: int, time: int, rest: int) -> None:
-    energy = places.node_energy(exact(gpu), exact(time), exact(rest))
-    assert energy.likely == gpu + math.floor(Fraction(time * rest, 10**6) + Fraction(1, 2))
 
 
 def test_emissions_and_embodied_carbon() -> None:

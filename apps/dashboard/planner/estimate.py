@@ -8,10 +8,9 @@ from apps.core.errors import InvalidInput
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
 from apps.dashboard.planner.forms import PlannerForm
-from apps.dashboard.planner.job import job_input
-from apps.planner.cards import NodeCard
 from apps.planner.choices import Basis
 from apps.planner.formulas.ranges import Range
+from apps.planner.job_input import JobInput
 from apps.planner.services import ComputedEstimate, compute_estimate
 
 NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
@@ -47,12 +46,20 @@ class EstimateCard:
         return self.basis == Basis.CATALOGUE
 
 
-def estimate_card(lab: Lab, form: PlannerForm, cards: Sequence[NodeCard], now: int) -> EstimateCard:
-    """Return the estimate of a valid form."""
+def compute_or_refuse(lab: Lab, job: JobInput, now: int) -> tuple[ComputedEstimate | None, str]:
+    """Return the estimate of a training, or why it has none: more work than a figure can hold."""
     try:
-        computed = compute_estimate(lab=lab, job=job_input(form, cards), now=now)
-    except InvalidInput as error:  # more work than a figure can hold
-        return EstimateCard(Basis.NONE, [], "", None, [str(error)])
+        return compute_estimate(lab=lab, job=job, now=now), ""
+    except InvalidInput as error:
+        return None, str(error)
+
+
+def estimate_card(
+    form: PlannerForm, computed: ComputedEstimate | None, refusal: str
+) -> EstimateCard:
+    """Return the estimate of a valid form."""
+    if computed is None:
+        return EstimateCard(Basis.NONE, [], "", None, [refusal])
     figures = computed.figures
     if figures is None:
         missing = list(computed.missing)

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from apps.dashboard.planner.sizes import memory_size, memory_text
+from apps.planner.formulas.byte_range import ByteRange
 from apps.planner.formulas.lesson_memory import LessonMemory
 
 _LEAST_GAP_PERCENT, _GAP_BEFORE_END_PERCENT = 9, 20  # between two labels; the last has the unit
@@ -44,11 +45,20 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class BarRange:
+    """Low and high of the total on the scale."""
+
+    left_percent: str
+    width_percent: str
+
+
+@dataclass(frozen=True)
 class MemoryBar:
-    """Parts and marks on one scale."""
+    """Parts and marks on one scale. ``range`` None: the total is exact."""
 
     parts: Sequence[BarPart]
     marks: Sequence[Mark]
+    range: BarRange | None = None
 
     @property
     def summary(self) -> str:
@@ -56,15 +66,9 @@ class MemoryBar:
         return ", ".join(f"{part.label} {part.text}" for part in self.parts)
 
 
-def memory_bar(memory: LessonMemory, cards: Iterable[Card]) -> MemoryBar:
-    """Return the parts of the lesson's formula. The scale ends at the first card with room for all
-    of it, or a bit after it.
-    """
+def lesson_bar(memory: LessonMemory, cards: Iterable[Card]) -> MemoryBar:
+    """Return the parts of the lesson's formula."""
     total = memory.total_bytes
-    sizes = sorted({card.memory_bytes for card in cards if card.memory_bytes})
-    larger = [size for size in sizes if 100 * size >= _ROOM_PERCENT * total]
-    whole = larger[0] if larger else _ROOM_PERCENT * total // 100
-    whole = larger[1] if len(larger) > 1 else whole
     parts = (
         ("weights", "Weights", "s1", memory.weight_bytes),
         ("gradients", "Gradients", "s2", memory.gradient_bytes),
@@ -72,12 +76,27 @@ def memory_bar(memory: LessonMemory, cards: Iterable[Card]) -> MemoryBar:
         ("activations", "Activations", "s4", memory.activation_bytes),
         ("margin", "Margin of 20 %", "s-overhead", memory.margin_bytes),
     )
+    return memory_bar(parts, ByteRange(total, total, total), cards)
+
+
+def memory_bar(
+    parts: Iterable[tuple[str, str, str, int]], total: ByteRange, cards: Iterable[Card]
+) -> MemoryBar:
+    """Return a bar of parts: name, label, colour, likely bytes. The scale ends one card after the
+    first with room for the high end of the total, or a bit after it.
+    """
+    sizes = sorted({card.memory_bytes for card in cards if card.memory_bytes})
+    larger = [size for size in sizes if 100 * size >= _ROOM_PERCENT * total.high]
+    whole = larger[0] if larger else _ROOM_PERCENT * total.high // 100
+    whole = larger[1] if len(larger) > 1 else whole
+    between = total.high - total.low
     return MemoryBar(
         [
             BarPart(name, label, colour, count, memory_text(count), _percent(count, whole))
             for name, label, colour, count in parts
         ],
         _marks([size for size in sizes if size <= whole], whole),
+        BarRange(_percent(total.low, whole), _percent(between, whole)) if between else None,
     )
 
 

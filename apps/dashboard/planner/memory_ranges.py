@@ -1,9 +1,10 @@
 """Memory by the refined formula as text: parts as ranges, assumptions, and what to change first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from apps.core.units import PPM
+from apps.dashboard.planner.memory_bar import Card, MemoryBar, memory_bar
 from apps.dashboard.planner.sizes import memory_number, memory_text, memory_unit
 from apps.planner.formulas.byte_range import ByteRange
 from apps.planner.formulas.memory import Memory
@@ -11,16 +12,17 @@ from apps.planner.formulas.memory_changes import Change, changes_that_fit, large
 from apps.planner.formulas.model_costs import ModelCosts
 from apps.planner.formulas.training_setup import Training
 
+# Label and colour.
 _PARTS = {
-    "weights": "Weights",
-    "copy": "16-bit copy of the weights",
-    "buffers": "Buffers",
-    "optimiser": "Optimiser state",
-    "kept_gradients": "Kept gradients",
-    "gathered_weights": "Gathered weights",
-    "input": "Input",
-    "working": "Activations and gradients",
-    "runtime": "Runtime of the GPU",
+    "weights": ("Weights", "s1"),
+    "copy": ("16-bit copy of the weights", "s6"),
+    "buffers": ("Buffers", "s-more"),
+    "optimiser": ("Optimiser state", "s3"),
+    "kept_gradients": ("Kept gradients", "s2"),
+    "gathered_weights": ("Gathered weights", "s-more"),
+    "input": ("Input", "s5"),
+    "working": ("Activations and gradients", "s4"),
+    "runtime": ("Runtime of the GPU", "s-overhead"),
 }
 _CHANGES = {
     "smaller_batch": "a smaller batch with accumulation",
@@ -51,10 +53,11 @@ _ASSUMPTIONS = {
 
 @dataclass(frozen=True)
 class RefinedPart:
-    """A part of the memory. ``lesson``: bytes of the same part in the formula of the lesson."""
+    """A part of the memory. ``colour``: its class."""
 
     key: str
     label: str
+    colour: str
     bytes: ByteRange
 
     @property
@@ -99,6 +102,7 @@ class Refined:
 
     total: ByteRange
     parts: Sequence[RefinedPart]
+    bar: MemoryBar
     assumptions: Sequence[str]
     trained_parameters: int
     largest_batch: int | None
@@ -124,16 +128,28 @@ def range_text(count: ByteRange) -> str:
 
 
 def refined_memory(
-    costs: ModelCosts, training: Training, memory: Memory, card_bytes: int | None
+    costs: ModelCosts,
+    training: Training,
+    memory: Memory,
+    cards: Iterable[Card],
+    card_bytes: int | None,
 ) -> Refined:
-    """Return the refined memory, with what to change on a card of ``card_bytes``."""
+    """Return the refined memory, with what to change on a card of ``card_bytes``. ``cards``: those
+    of the scale.
+    """
+    parts = [
+        RefinedPart(part.key, *_PARTS[part.key], part.bytes)
+        for part in memory.parts
+        if part.bytes.high
+    ]
     return Refined(
         total=memory.total,
-        parts=[
-            RefinedPart(part.key, _PARTS[part.key], part.bytes)
-            for part in memory.parts
-            if part.bytes.high
-        ],
+        parts=parts,
+        bar=memory_bar(
+            [(part.key, part.label, part.colour, part.bytes.likely) for part in parts],
+            memory.total,
+            cards,
+        ),
         assumptions=[_ASSUMPTIONS[key] for key in memory.assumptions],
         trained_parameters=memory.trained_parameters,
         largest_batch=largest_batch(costs, training, card_bytes) if card_bytes else None,

@@ -11,11 +11,12 @@ from apps.core.units import PPM
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import Unit, duration, unit_for
 from apps.dashboard.planner.forms import PlannerForm
-from apps.dashboard.planner.job import work_training
 from apps.planner.formulas.ranges import Range
-from apps.planner.formulas.work import is_large, training_flops
+from apps.planner.job_input import JobInput
+from apps.planner.places.needs import job_needs
 from apps.planner.places.place import JobNeeds, Place, PlaceKind
 from apps.planner.places.selectors import DEFAULT_COLUMN, places_for, sort_places
+from apps.planner.services import ComputedEstimate
 
 # Columns in order: sort key, label, field of Place, metric of its integers ('': shown otherwise).
 COLUMNS = (
@@ -96,8 +97,16 @@ class PlaceTable:
         return len(self.rows) - len(self.shown)
 
 
-def place_table(lab: Lab, form: PlannerForm, sort: str, now: int) -> PlaceTable | None:
-    """Return the places for a valid form, None if the work of the training is unknown.
+def place_table(
+    lab: Lab,
+    form: PlannerForm,
+    job: JobInput,
+    computed: ComputedEstimate | None,
+    sort: str,
+    now: int,
+) -> PlaceTable | None:
+    """Return the places for a valid form and its estimate, None if neither the operations of the
+    training nor a measurement of it are known.
 
     Raises InvalidInput for an unknown order.
     """
@@ -106,7 +115,7 @@ def place_table(lab: Lab, form: PlannerForm, sort: str, now: int) -> PlaceTable 
         raise InvalidInput(
             f"{sort!r} is not a column.", field="sort", hint=f"Choose of {', '.join(SORTS)}."
         )
-    needs = _needs(form)
+    needs = _needs(lab, form, job, computed)
     if needs is None:
         return None
     found = places_for(lab, needs, now)
@@ -128,19 +137,15 @@ def place_table(lab: Lab, form: PlannerForm, sort: str, now: int) -> PlaceTable 
     return PlaceTable(head, columns, rows, found.cloud_missing, found.left_out)
 
 
-def _needs(form: PlannerForm) -> JobNeeds | None:
-    data, costs, memory = form.cleaned_data, form.costs, form.memory
-    samples, epochs = data["samples"], data["epochs"]
-    if costs is None or memory is None or not samples or not epochs:
+def _needs(
+    lab: Lab, form: PlannerForm, job: JobInput, computed: ComputedEstimate | None
+) -> JobNeeds | None:
+    memory = form.memory
+    if computed is None or memory is None:
         return None
-    training = work_training(form)
-    return JobNeeds(
-        memory_bytes=Range(memory.total.low, memory.total.likely, memory.total.high),
-        flops=training_flops(costs.macs, samples * epochs, training),
-        is_large=is_large(costs.macs),
-        precision=training.precision,
-        samples=samples * epochs,
-    )
+    needed = Range(memory.total.low, memory.total.likely, memory.total.high)
+    needs = job_needs(lab, job, computed, needed)
+    return needs if needs.flops or needs.reference else None
 
 
 def _column(key: str, label: str, query: str, sort: str) -> PlaceColumn:

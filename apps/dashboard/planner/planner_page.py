@@ -6,8 +6,9 @@ from typing import Any
 
 from apps.accounts.models import Lab
 from apps.core.clock import now_us
-from apps.dashboard.planner.estimate import EstimateCard, estimate_card
+from apps.dashboard.planner.estimate import EstimateCard, compute_or_refuse, estimate_card
 from apps.dashboard.planner.forms import PlannerForm
+from apps.dashboard.planner.job import job_input
 from apps.dashboard.planner.layers import LayerRow, drawn_rows
 from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
@@ -52,9 +53,11 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
     form = PlannerForm(params, cards, market)
     if not (form.is_bound and form.is_valid()):
         return PlannerPage(form, None, None, None)
+    job = job_input(form, cards)
+    computed, refusal = compute_or_refuse(lab, job, now)
     return PlannerPage(
         form,
         planner_result(form, cards, market),
-        estimate_card(lab, form, cards, now),
-        place_table(lab, form, params.get("sort") or DEFAULT_SORT, now),
+        estimate_card(form, computed, refusal),
+        place_table(lab, form, job, computed, params.get("sort") or DEFAULT_SORT, now),
     )

@@ -7,7 +7,7 @@ from apps.core.units import THIN
 from apps.dashboard.charts import Chart
 from apps.dashboard.planner.forms import PlannerForm, place_value, size_value
 from apps.dashboard.planner.layers import LayerRow, layer_chart, layer_rows
-from apps.dashboard.planner.memory_bar import MemoryBar, memory_bar
+from apps.dashboard.planner.memory_bar import MemoryBar, lesson_bar
 from apps.dashboard.planner.memory_ranges import Refined, refined_memory
 from apps.dashboard.planner.sizes import count_text, memory_size, memory_text
 from apps.planner.cards import MarketSize, NodeCard
@@ -190,9 +190,13 @@ def planner_result(
         lesson=lesson,
         lesson_input=values,
         refined=refined_memory(
-            costs, training, memory, selected.memory_bytes if selected else None
+            costs,
+            training,
+            memory,
+            [*lab_rows, *market_rows],
+            selected.memory_bytes if selected else None,
         ),
-        bar=memory_bar(lesson, [*lab_rows, *market_rows]),
+        bar=lesson_bar(lesson, [*lab_rows, *market_rows]),
         lab_rows=lab_rows,
         market_rows=market_rows,
         selected=selected,

@@ -24,20 +24,11 @@ from apps.planner.formulas.ranges import (
     times_or_divided,
     wider,
 )
-from apps.planner.formulas.time_and_energy import (
-    POWER_DIVISOR_PPM,
-    POWER_SPREAD,
-    net_spread,
-    rated_use,
-)
+from apps.planner.formulas.time_and_energy import POWER_DIVISOR_PPM, POWER_SPREAD, Figures
 
 # Another card: the ratio of the peaks, and the load of the power limit, ±40 %.
 _OTHER_CARD_TIME = times_or_divided(2_400_000)
 _OTHER_CARD_LOAD = Spread(600_000, 1_400_000)
-# MLPerf Training v4.0: nodes use 1.22 to 1.29 × the rated power of their GPUs. On other nodes this
-# is a guess.
-_REST_OF_RATED_PPM = 250_000
-_REST_SPREAD = times_or_divided(2_000_000)
 
 
 class Fit(StrEnum):
@@ -54,36 +45,14 @@ def judge_fit(needed: Range, card_bytes: int) -> Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class CardUse:
-    """Time of a training, and energy of its GPUs; None: unknown."""
-
-    basis: Basis
-    time_us: Range
-    gpu_energy_mj: Range | None
-
-
-@dataclass(frozen=True, slots=True)
 class Reference:
-    """A training that was measured or estimated on a card: by own runs or a probe.
-
-    ``rated_mw``: power limit of one card, None: unknown.
+    """A training that was measured on ``gpus`` cards, by own runs or a probe. ``rated_mw``: power
+    limit of one card, None: unknown.
     """
 
-    basis: Basis
+    figures: Figures
     gpus: int
-    time_us: Range
-    gpu_energy_mj: Range | None
     rated_mw: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnOperations:
-    """Operations of the lab's runs on a card, with their time on ``gpus`` cards and energy."""
-
-    flops: int
-    time_us: int
-    gpu_energy_mj: int | None
-    gpus: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,85 +64,32 @@ class PeakRatio:
     high_ppm: int
 
 
-def on_same_card(reference: Reference) -> CardUse:
-    """Return the use on the card of the reference, and on as many cards."""
-    return CardUse(reference.basis, reference.time_us, reference.gpu_energy_mj)
-
-
-def on_other_card(reference: Reference, ratio: PeakRatio, rated_mw: int | None) -> CardUse:
+def on_other_card(reference: Reference, ratio: PeakRatio, rated_mw: int | None) -> Figures:
     """Return the use on as many cards of another model: an order of magnitude.
 
     Time is divided by the ratio of the peaks. Power is that of the reference × the ratio of the
     power limits, else the usual part of the limit.
     """
-    time_us = rounded(Fraction(reference.time_us.likely * PPM, ratio.likely_ppm))
+    reference_us, measured = reference.figures.time_us, reference.figures.gpu_energy_mj
+    time_us = rounded(Fraction(reference_us.likely * PPM, ratio.likely_ppm))
     bounds = Spread(
         max(1, divide(ratio.likely_ppm * PPM, ratio.high_ppm)),
         divide(ratio.likely_ppm * PPM, ratio.low_ppm),
     )
-    spread = combine(reference.time_us.spread, wider(bounds, _OTHER_CARD_TIME))
+    spread = combine(reference_us.spread, wider(bounds, _OTHER_CARD_TIME))
     time = around(time_us, spread)
     if rated_mw is None:
-        return CardUse(Basis.CATALOGUE, time, None)
-    measured = reference.gpu_energy_mj
+        return Figures(Basis.CATALOGUE, time, None, None)
     if measured is not None and reference.rated_mw:
-        share = Fraction(measured.likely * PPM, reference.time_us.likely * reference.gpus) / (
+        share = Fraction(measured.likely * PPM, reference_us.likely * reference.gpus) / (
             reference.rated_mw
         )
         load, load_spread = min(Fraction(1), share), _OTHER_CARD_LOAD
     else:
         load, load_spread = Fraction(PPM, POWER_DIVISOR_PPM), POWER_SPREAD
     energy = rounded(load * rated_mw * reference.gpus * time_us / PPM)
-    return CardUse(Basis.CATALOGUE, time, around(energy, combine(spread, load_spread)))
-
-
-def from_own_operations(flops: int, own: OwnOperations, gpus: int, *, is_large: bool) -> CardUse:
-    """Return the use from the lab's own time and energy per operation on the card."""
-    spread = net_spread(is_large=is_large)
-    time_us = rounded(Fraction(flops * own.time_us * own.gpus, own.flops * gpus))
-    energy = (
-        None
-        if own.gpu_energy_mj is None
-        else around(rounded(Fraction(flops * own.gpu_energy_mj, own.flops)), spread)
-    )
-    return CardUse(Basis.OPERATIONS, around(time_us, spread), energy)
-
-
-def from_catalogue(
-    flops: int, peak_gflops: int, rated_mw: int | None, gpus: int, *, is_large: bool
-) -> CardUse:
-    """Return the order of magnitude from rated figures (:func:`rated_use`)."""
-    time_us, energy = rated_use(flops, peak_gflops, rated_mw, gpus, net_spread(is_large=is_large))
-    return CardUse(Basis.CATALOGUE, time_us, energy)
-
-
-def rest_power(rated_mw: int, gpus: int) -> Range:
-    """Return the power of a node outside of its GPUs, where it is not measured: 25 % of the rated
-    power of the GPUs in use, ×÷2.
-    """
-    return around(divide(rated_mw * gpus * _REST_OF_RATED_PPM, PPM), _REST_SPREAD)
-
-
-def measured_rest_power(energy_mj: int, covered_us: int, share: Fraction) -> Range:
-    """Return the share of a job in the mean power of a node outside of its GPUs. The mean includes
-    hours without a job, so the range is ×÷2.
-    """
-    return around(rounded(Fraction(energy_mj * PPM, covered_us) * share), _REST_SPREAD)
-
-
-def node_energy(gpu_energy_mj: Range, time_us: Range, rest_mw: Range) -> Range:
-    """Return the energy of a node: its GPUs, and the power of its rest × time. Both grow with time,
-    so the ends add up.
-    """
-    low, likely, high = (
-        gpu + divide(time * rest, PPM)
-        for gpu, time, rest in (
-            (gpu_energy_mj.low, time_us.low, rest_mw.low),
-            (gpu_energy_mj.likely, time_us.likely, rest_mw.likely),
-            (gpu_energy_mj.high, time_us.high, rest_mw.high),
-        )
-    )
-    return Range(low, likely, high)
+    gpu_energy_mj = around(energy, combine(spread, load_spread))
+    return Figures(Basis.CATALOGUE, time, gpu_energy_mj, None)
 
 
 def times_rate(energy_mj: Range, pue_ppm: int, per_kwh: int, spread: Spread = EXACT) -> Range:

@@ -50,7 +50,6 @@ _PEAK_PART = 3
 _PEAK_SPREAD = times_or_divided(3_000_000)
 POWER_DIVISOR_PPM = 1_530_000
 POWER_SPREAD = Spread(divide(1_530_000 * PPM, 6_520_000), divide(1_530_000 * PPM, 1_110_000))
-_NODE_PER_GPU_PPM = 1_250_000  # MLPerf Training v4.0: nodes use 1.22 to 1.29 × the rated GPU power
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +259,7 @@ def from_operations(
     usable = same or usable
     if not usable or flops <= 0:
         return None
-    least = _SAME_MODEL if same else net_spread(is_large=is_large)
+    least = _SAME_MODEL if same else _net_spread(is_large=is_large)
     if stops_early:
         least = combine(least, EARLY_STOP)
 
@@ -286,51 +285,40 @@ def from_operations(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Rated figures of a card: peak at the precision in GFLOP/s, and power."""
+    """Rated figures of a card: peak at the precision in GFLOP/s, and power, None: unknown."""
 
     peak_gflops: int
-    rated_mw: int
-
-
-def net_spread(*, is_large: bool) -> Spread:
-    """Return the range of energy per FLOP of another model on the same card."""
-    return _LARGE_NET if is_large else _SMALL_NET
-
-
-def rated_use(
-    flops: int, peak_gflops: int, rated_mw: int | None, gpus: int, spread: Spread
-) -> tuple[Range, Range | None]:
-    """Return time and energy of the GPUs from rated figures: a third of the peak, at the usual mean
-    of the rated power. ``spread``: of operations.
-    """
-    time = Fraction(flops * _PEAK_PART, peak_gflops * 1000 * gpus)  # GFLOP/s × 1000 = FLOP/µs
-    spread = combine(spread, _PEAK_SPREAD)
-    time_us = around(rounded(time), spread)
-    if rated_mw is None:
-        return time_us, None
-    energy = Fraction(rated_mw * gpus, POWER_DIVISOR_PPM) * time
-    return time_us, around(rounded(energy), combine(spread, POWER_SPREAD))
+    rated_mw: int | None
 
 
 def from_catalogue(
     flops: int, card: Card, *, is_large: bool, gpus: int, stops_early: bool
 ) -> Figures | None:
-    """Return the order of magnitude from rated figures (:func:`rated_use`)."""
+    """Return the order of magnitude of time and energy of the GPUs from rated figures: a third of
+    the peak, at the usual mean of the rated power. None: no operations.
+    """
     if flops <= 0:
         return None
-    spread = net_spread(is_large=is_large)
+    spread = combine(_net_spread(is_large=is_large), _PEAK_SPREAD)
     if stops_early:
         spread = combine(spread, EARLY_STOP)
-    time_us, energy = rated_use(flops, card.peak_gflops, card.rated_mw, gpus, spread)
-    assert energy is not None, "the power of the card is known"
-    node = rounded(Fraction(energy.likely * _NODE_PER_GPU_PPM, PPM))
+    time = Fraction(flops * _PEAK_PART, card.peak_gflops * 1000 * gpus)  # GFLOP/s × 1000 = FLOP/µs
+    energy = None
+    if card.rated_mw is not None:
+        likely = rounded(Fraction(card.rated_mw * gpus, POWER_DIVISOR_PPM) * time)
+        energy = around(likely, combine(spread, POWER_SPREAD))
     return Figures(
         Basis.CATALOGUE,
-        time_us,
+        around(rounded(time), spread),
         energy,
-        around(node, energy.spread),
+        None,
         {"is_large": is_large, "gpus": gpus},
     )
+
+
+def _net_spread(*, is_large: bool) -> Spread:
+    """Return the range of energy per FLOP of another model on the same card."""
+    return _LARGE_NET if is_large else _SMALL_NET
 
 
 def _range(values: Sequence[Fraction], least: Spread, single: Spread) -> Range:

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from apps.accounts.models import Lab
 from apps.core.units import US_PER_HOUR
 from apps.fleet.dated_facts import SiteFacts, value_at
-from apps.planner.formulas.places import measured_rest_power, rest_power
+from apps.planner.formulas.node_energy import measured_rest_power, rest_power
 from apps.planner.formulas.ranges import Range
 from apps.planner.places.cards import Card
 from apps.planner.places.conditions import MarketRates, Price, ZoneRate

@@ -6,23 +6,27 @@ from dataclasses import replace
 from apps.carbon.greener_hours.starts import Start, greenest_start, start_at
 from apps.core.units import US_PER_HOUR
 from apps.planner.choices import Basis
+from apps.planner.formulas.node_energy import with_node_energy
 from apps.planner.formulas.places import (
-    CardUse,
     add_ranges,
-    from_catalogue,
-    from_own_operations,
     judge_fit,
-    node_energy,
     on_other_card,
-    on_same_card,
     samples_per_energy,
     times_rate,
 )
 from apps.planner.formulas.ranges import Range, divide
+from apps.planner.formulas.time_and_energy import (
+    Card as RatedCard,
+)
+from apps.planner.formulas.time_and_energy import (
+    Figures,
+    from_catalogue,
+    from_operations,
+)
 from apps.planner.mlperf_power import efficiency_of
 from apps.planner.places.candidates import Candidate
 from apps.planner.places.cards import Card
-from apps.planner.places.place import JobNeeds, Place
+from apps.planner.places.place import JobNeeds, Place, PlaceKind
 
 MAX_START_HOURS = 168  # of a job whose greenest start is looked for
 
@@ -51,26 +55,20 @@ def place_with_figures(
     """
     place = candidate.place
     reasons = dict(candidate.reasons)
-    use, why = _card_use(candidate, needs, cards.get(needs.reference_card))
+    use, why = _figures(candidate, needs, cards.get(needs.reference_card))
     if use is None:
         reasons |= dict.fromkeys(("time_us", "gpu_energy_mj", "node_energy_mj"), why)
     elif use.gpu_energy_mj is None:
         reasons |= dict.fromkeys(("gpu_energy_mj", "node_energy_mj"), NO_POWER)
-    time_us = use.time_us if use else None
-    gpu_mj = use.gpu_energy_mj if use else None
-    node_mj = None
-    if gpu_mj is not None and time_us is not None:
-        if candidate.rest_mw is None:
-            reasons["node_energy_mj"] = NO_POWER
-        else:
-            node_mj = node_energy(gpu_mj, time_us, candidate.rest_mw)
+    elif (use := with_node_energy(use, candidate.rest_mw)).node_energy_mj is None:
+        reasons["node_energy_mj"] = NO_POWER
     placed = replace(
         place,
         basis=use.basis if use else Basis.NONE,
         reference_card=_reference_card(use, needs, place.card),
-        time_us=time_us,
-        gpu_energy_mj=gpu_mj,
-        node_energy_mj=node_mj,
+        time_us=use.time_us if use else None,
+        gpu_energy_mj=use.gpu_energy_mj if use else None,
+        node_energy_mj=use.node_energy_mj if use else None,
         ug_per_kwh=candidate.rate.ug_per_kwh if candidate.rate else None,
         factor_name=candidate.rate.name if candidate.rate else "",
     )
@@ -85,9 +83,9 @@ def place_with_figures(
     )
 
 
-def _card_use(
+def _figures(
     candidate: Candidate, needs: JobNeeds, reference_card: Card | None
-) -> tuple[CardUse | None, str]:
+) -> tuple[Figures | None, str]:
     """Return time and energy in the order of trust, or the reason why they are unknown."""
     card, gpus = candidate.place.card, needs.gpus
     if candidate.most_gpus < gpus:
@@ -99,24 +97,27 @@ def _card_use(
         return None, NO_CARD
     reference = needs.reference
     if reference is not None and reference_card is not None and reference_card.key == card.key:
-        return on_same_card(reference), ""
-    own = needs.own_operations.get(card.key)
-    if needs.flops and own is not None and own.flops > 0 and own.time_us > 0:
-        return from_own_operations(needs.flops, own, gpus, is_large=needs.is_large), ""
+        is_cloud = candidate.place.kind == PlaceKind.CLOUD  # its machine has another rest
+        figures = reference.figures
+        return replace(figures, node_energy_mj=None) if is_cloud else figures, ""
+    flops, past = needs.flops, needs.own_operations.get(card.key, ())
+    large, early = needs.is_large, needs.stops_early
+    if flops:
+        own = from_operations(flops, past, is_large=large, gpus=gpus, stops_early=early)
+        if own is not None:
+            return own, ""
     if reference is not None and reference_card is not None:
         ratio = reference_card.ratio_to(card)
-        if ratio is not None and reference.time_us.likely > 0:
+        if ratio is not None and reference.figures.time_us.likely > 0:
             return on_other_card(reference, ratio, card.rated_mw), ""
     peak = card.peak_gflops(needs.precision)
-    if needs.flops and peak:
-        return (
-            from_catalogue(needs.flops, peak, card.rated_mw, gpus, is_large=needs.is_large),
-            "",
-        )
+    if flops and peak:
+        rated = RatedCard(peak, card.rated_mw)
+        return from_catalogue(flops, rated, is_large=large, gpus=gpus, stops_early=early), ""
     return None, NO_PEAK
 
 
-def _reference_card(use: CardUse | None, needs: JobNeeds, card: Card) -> str:
+def _reference_card(use: Figures | None, needs: JobNeeds, card: Card) -> str:
     """Return the name of the other card that a measurement was scaled from, '' for none."""
     if use is None or use.basis != Basis.CATALOGUE or needs.reference is None:
         return ""

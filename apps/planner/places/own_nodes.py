@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from apps.accounts.models import Lab
 from apps.assets.models import Asset, AssetMeter
@@ -15,9 +15,10 @@ from apps.energy.models import DeviceHour
 from apps.energy.utilization import IDLE_PM
 from apps.fleet.choices import DeviceKind
 from apps.fleet.dated_facts import dated_intervals
-from apps.fleet.models import ACTIVE, Device
+from apps.fleet.models import ACTIVE, Device, Node
 from apps.fleet.selectors import SILENT_AFTER_US, nodes_in_use
 from apps.ingest.models import Consumer, EnergyWindow
+from apps.planner.formulas.node_energy import measured_rest_power
 from apps.planner.formulas.places import embodied_share
 from apps.planner.formulas.ranges import Range
 from apps.planner.places.place import Load
@@ -81,7 +82,7 @@ def own_nodes(lab: Lab, hour: int, now: int) -> tuple[list[OwnNode], int]:
         nodes[node_id].gpus[pk] = name
     with_gpus = [node for node in nodes.values() if node.gpus]
     loads = _loads([pk for node in with_gpus for pk in node.gpus], now)
-    rests = _rests(lab, hour)
+    rests = _rests(DeviceHour.objects.filter(lab=lab), hour)
     by_device, by_node = _embodied_rates(lab, with_gpus, hour)
     for node in with_gpus:
         for pk in node.gpus:
@@ -121,10 +122,22 @@ def _loads(device_ids: Collection[int], now: int) -> dict[int, Load]:
     return {pk: Load(busy=1) if pk in busy else Load(free=1) for pk in latest}
 
 
-def _rests(lab: Lab, hour: int) -> dict[int, Rest]:
+def rest_of_node(node: Node, hour: int, used: int) -> Range | None:
+    """Return the power of a node outside of its GPUs, of a job on ``used`` of them, None if it is
+    not measured. Two queries.
+    """
+    rest = _rests(DeviceHour.objects.filter(lab=node.lab_id, node=node), hour).get(node.pk)
+    if rest is None:
+        return None
+    gpus = Device.objects.filter(lab=node.lab_id, kind=DeviceKind.GPU, node=node).count()
+    share = min(Fraction(1), Fraction(used, max(1, gpus)))
+    return measured_rest_power(rest.energy_mj, rest.covered_us, share)
+
+
+def _rests(hours: QuerySet[DeviceHour], hour: int) -> dict[int, Rest]:
     """Return the energy outside of the GPUs by node, of the last week. One query."""
     rows = (
-        DeviceHour.objects.filter(lab=lab, hour__gte=hour - REST_HOURS, hour__lt=hour)
+        hours.filter(hour__gte=hour - REST_HOURS, hour__lt=hour)
         .values_list("node_id", "device_id")
         .annotate(
             energy=Sum("energy_mj"),

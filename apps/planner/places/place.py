@@ -1,14 +1,15 @@
 """A place where a job could run, and what is needed to compare places."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
 from apps.carbon.greener_hours.starts import Start
 from apps.planner.choices import Basis, Precision
-from apps.planner.formulas.places import Fit, OwnOperations, Reference
+from apps.planner.formulas.places import Fit, Reference
 from apps.planner.formulas.ranges import Range
+from apps.planner.formulas.time_and_energy import PastOperations
 from apps.planner.places.cards import Card
 
 
@@ -25,7 +26,8 @@ class JobNeeds:
     """What is known of a planned training.
 
     - ``memory_bytes``: need of each GPU. ``gpus``: number that the training uses.
-    - ``flops``: of the whole training. ``is_large``: the model is a large net.
+    - ``flops``: of the whole training. ``is_large``: the model is a large net. ``stops_early``: it
+      can end before.
     - ``reference``: time and energy of the whole training on ``reference_card``, from own runs or a
       probe. It needs as many GPUs as ``gpus``.
     - ``own_operations``: the lab's own runs of this kind of model by match key of their card.
@@ -37,10 +39,11 @@ class JobNeeds:
     gpus: int = 1
     flops: int | None = None
     is_large: bool = False
+    stops_early: bool = False
     precision: Precision = Precision.FP32
     reference: Reference | None = None
     reference_card: str = ""
-    own_operations: Mapping[str, OwnOperations] = field(default_factory=dict)
+    own_operations: Mapping[str, Sequence[PastOperations]] = field(default_factory=dict)
     samples: int | None = None
     benchmark: str = "resnet50"
 

@@ -17,8 +17,9 @@ from apps.fleet.choices import SiteKind
 from apps.fleet.models import Device, Node
 from apps.fleet.services import retire_node, set_price
 from apps.planner.choices import Basis
-from apps.planner.formulas.places import Fit, OwnOperations, Reference
+from apps.planner.formulas.places import Fit, Reference
 from apps.planner.formulas.ranges import Range
+from apps.planner.formulas.time_and_energy import Figures, PastOperations
 from apps.planner.places import candidates, figures
 from apps.planner.places.cards import cards_named
 from apps.planner.places.place import CloudChoice, JobNeeds, Load, Place, PlaceKind, Places
@@ -47,7 +48,8 @@ def only(places: Places) -> Place:
 
 def on_t4(**more: Any) -> JobNeeds:
     """A job that took 10 h and 0.5 kWh on one Tesla T4."""
-    reference = Reference(Basis.OWN_RUNS, 1, exact(10 * HOUR), exact(MJ_PER_KWH // 2), 70_000)
+    figures = Figures(Basis.OWN_RUNS, exact(10 * HOUR), exact(MJ_PER_KWH // 2), None)
+    reference = Reference(figures, 1, 70_000)
     return JobNeeds(reference=reference, reference_card=T4, **more)
 
 
@@ -195,7 +197,7 @@ def test_own_operations_precede_a_measurement_on_another_card() -> None:
     card = cards_named(small.lab, [A100])[A100]
     needs = replace(
         on_t4(flops=10**18),
-        own_operations={card.key: OwnOperations(10**18, HOUR, MJ_PER_KWH // 4)},
+        own_operations={card.key: [PastOperations(10**18, HOUR, MJ_PER_KWH // 4, None)]},
     )
     place = only(places_for(small.lab, needs, NOW))
     assert place.basis == Basis.OPERATIONS
@@ -329,7 +331,7 @@ def test_newer_is_not_greener_is_marked() -> None:
     card = cards_named(small.lab, [H100])[H100]
     needs = replace(
         on_t4(flops=10**18),
-        own_operations={card.key: OwnOperations(10**18, HOUR, MJ_PER_KWH)},
+        own_operations={card.key: [PastOperations(10**18, HOUR, MJ_PER_KWH, None)]},
     )
     nowhere = CloudChoice(regions=("none",))
     t4, h100 = own(places_for(small.lab, needs, NOW, nowhere))
