@@ -133,7 +133,7 @@ def format_result(result: OnnxResult, training: str, trained: str) -> Iterator[s
                 ("Total", result.total.text),
             ]
         )
-        yield "Activations are counted from the layers. The code of the model gives a smaller range:"
+        yield "Activations are counted from the layers. The code of the model is more exact:"
         yield "labcarbon-collect plan --model"
     yield ""
     yield from layer_table(costs.layers)
