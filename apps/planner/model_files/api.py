@@ -1,5 +1,6 @@
 """API of model files: an ONNX file becomes model costs. Nothing is stored."""
 
+from dataclasses import asdict
 from typing import IO, Any
 
 import msgspec
@@ -12,12 +13,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.core.errors import InvalidInput
-from apps.planner.model_files.onnx_costs import OnnxCosts, input_text, unknown_text
+from apps.planner.formulas.memory import compute_memory
+from apps.planner.formulas.training_setup import Training, TrainingError
+from apps.planner.model_files.onnx_costs import OnnxCosts, input_text, model_costs, unknown_text
 from apps.planner.model_files.process import read_file
+from apps.planner.model_files.training_query import TrainingQuery, parse_training
 from apps.planner.model_files.uploads import parse_inputs, store_upload
 from apps.planner.permissions import CanPlan
 
-_PARAMETERS = ("input",)
+MAX_COUNT = (1 << 63) - 1
 
 
 class ModelFileParser(BaseParser):
@@ -56,6 +60,27 @@ class InputReply(serializers.Serializer[Any]):
     shape = serializers.ListField(child=serializers.IntegerField())
 
 
+class BytesReply(serializers.Serializer[Any]):
+    low = serializers.IntegerField()
+    likely = serializers.IntegerField()
+    high = serializers.IntegerField()
+
+
+class MemoryPartReply(BytesReply):
+    key = serializers.CharField(help_text="weights, optimiser, working, runtime, …")
+
+
+class MemoryReply(serializers.Serializer[Any]):
+    """Memory of one GPU by the refined formula (docs/planner.md)."""
+
+    parts = MemoryPartReply(many=True, help_text="sum to the total")
+    total = BytesReply()
+    trained_parameters = serializers.IntegerField()
+    assumptions = serializers.ListField(
+        child=serializers.CharField(), help_text="keys of what is not known exactly"
+    )
+
+
 class OnnxCostsReply(serializers.Serializer[Any]):
     """Costs of one sample. Totals are without the nodes of ``unknown``, except parameters."""
 
@@ -73,6 +98,7 @@ class OnnxCostsReply(serializers.Serializer[Any]):
     layers = LayerReply(many=True)
     unknown = UnknownReply(many=True)
     message = serializers.CharField(help_text="operators of unknown cost; empty without any")
+    memory = MemoryReply(allow_null=True, help_text="null without batch")
 
 
 class OnnxView(APIView):
@@ -86,32 +112,56 @@ class OnnxView(APIView):
                 OpenApiTypes.STR,
                 many=True,
                 description="shape of an input for one sample: name=1x3x224x224",
-            )
+            ),
+            TrainingQuery,
         ],
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses=OnnxCostsReply,
         operation_id="plan_onnx",
     )
     def post(self, request: Request) -> Response:
-        """Return the parameters and operations of an ONNX model, by layer (docs/planner.md). The
-        body is the file, of at most 64 MiB. It is not stored.
+        """Return the parameters and operations of an ONNX model, by layer (docs/planner.md), and
+        the memory of a training with ``batch``. The body is the file, of at most 64 MiB. It is not
+        stored.
         """
-        unknown = sorted(set(request.query_params) - set(_PARAMETERS))
-        if unknown:
-            raise InvalidInput(
-                f"{unknown[0]!r} is not a known name.", field=unknown[0], hint="Known: input."
-            )
+        training = parse_training(request.query_params)
         inputs = parse_inputs(request.query_params.getlist("input"))
         file: Any = request.data
         if not file:
             raise InvalidInput("The file is empty.", field="file", hint="Send an ONNX file.")
         with file:
-            return Response(_reply(read_file(file, inputs)))
+            return Response(_reply(read_file(file, inputs), training))
 
 
-def _reply(costs: OnnxCosts) -> dict[str, Any]:
+def _reply(costs: OnnxCosts, training: Training | None) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(costs),
         "input": input_text(costs),
         "message": unknown_text(costs),
+        "memory": None if training is None else _memory(costs, training),
+    }
+
+
+def _memory(costs: OnnxCosts, training: Training) -> dict[str, Any]:
+    try:
+        memory = compute_memory(model_costs(costs, name=""), training)
+    except TrainingError as error:
+        raise InvalidInput(
+            "The model has no layer with parameters, so it has no head.",
+            field="trainable",
+            hint="Choose full, lora or inference.",
+        ) from error
+    if memory.total.high > MAX_COUNT:
+        raise InvalidInput(
+            "The memory of this training exceeds 64 bits.",
+            field="batch",
+            hint="State a smaller batch.",
+        )
+    return {
+        "parts": [
+            {"key": part.key, **asdict(part.bytes)} for part in memory.parts if part.bytes.high
+        ],
+        "total": asdict(memory.total),
+        "trained_parameters": memory.trained_parameters,
+        "assumptions": list(memory.assumptions),
     }

@@ -84,7 +84,7 @@ def check_tensor(tensor: TensorProto) -> None:
     if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
         raise Refused(
             f"The weights of {name!r} are in another file, which is not read.",
-            hint="Save it in one file, or use its code: labcarbon-collect plan --model.",
+            hint="Upload the graph only: labcarbon-collect plan --onnx FILE.",
         )
     count = check_shape(tensor.dims, name)
     bits = _BITS.get(tensor.data_type)

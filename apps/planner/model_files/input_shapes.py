@@ -86,7 +86,7 @@ def _shape(value: ValueInfoProto, sizes: Mapping[str, int]) -> tuple[int, ...]:
         raise Refused(
             f"The shape of the input {name!r} is unknown.",
             field="input",
-            hint=f"State it: ?input={name}=1x3x224x224.",
+            hint=f"State it: --input {name}=1x3x224x224 (in the API: ?input={name}=1x3x224x224).",
         )
     for part in value.type.tensor_type.shape.dim:
         if part.dim_value < 0 and part.dim_value != -1:
@@ -104,13 +104,14 @@ def _shape(value: ValueInfoProto, sizes: Mapping[str, int]) -> tuple[int, ...]:
                 f"Dimension {position + 1} of the input {name!r} is unknown"
                 + (f" ({shown(part)})." if part else "."),
                 field="input",
-                hint=f"State the shape: ?input={_example(value.name, stated)}.",
+                hint=f"State the shape: --input {_example(value.name, stated)} (in the API: "
+                f"?input={_example(value.name, stated)}).",
             )
     if len(shape) > 1 and isinstance(stated[0], int) and shape[0] != 1:
         raise Refused(
             f"The first dimension of the input {name!r} is {shape[0]}, not one sample.",
             field="input",
-            hint=f"Export the model with batch 1, or state the shape of one sample: ?input={name}="
+            hint=f"Export the model with batch 1, or state the shape of one sample: --input {name}="
             f"{'x'.join(map(str, (1, *shape[1:])))}.",
         )
     return tuple(shape)

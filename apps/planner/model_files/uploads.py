@@ -42,7 +42,7 @@ def store_upload(stream: Any) -> IO[bytes]:
                 raise TooLarge(
                     f"A model file is at most {MAX_FILE_BYTES >> 20} MiB.",
                     field="file",
-                    hint="Use the code of the model: labcarbon-collect plan --model.",
+                    hint="Upload the graph only: labcarbon-collect plan --onnx FILE.",
                 )
         if not size:
             raise InvalidInput("The file is empty.", field="file", hint="Send an ONNX file.")

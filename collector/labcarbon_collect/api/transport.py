@@ -105,9 +105,10 @@ class Transport:
         *,
         deadline_s: float = DEADLINE_S,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        silence_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
-        """``deadline_s`` limits a complete request, however slow the response;
-        ``max_response_bytes`` limits its size.
+        """``deadline_s`` limits a complete request, however slow the response; ``silence_s`` limits
+        the time without a byte; ``max_response_bytes`` limits the size of the response.
 
         Raises InvalidUrlError.
         """
@@ -139,6 +140,7 @@ class Transport:
         self._path = parts.path.rstrip("/")
         self._token = token
         self._deadline_s, self._max_response_bytes = deadline_s, max_response_bytes
+        self._silence_s = silence_s
         self._connection: Optional[http.client.HTTPConnection] = None
 
     def close(self) -> None:
@@ -152,6 +154,23 @@ class Transport:
         ServerUnavailable.
         """
         payload, headers = self._prepare(body)
+        is_repeatable = "code" not in (body or {})
+        return self._call(method, path, payload, headers, is_repeatable=is_repeatable)
+
+    def upload(self, path: str, content: bytes) -> Response:
+        """Send bytes to ``/api/v1/<path>``, as ``call`` does."""
+        headers = {**self._prepare(None)[1], "Content-Type": "application/octet-stream"}
+        return self._call("POST", path, content, headers, is_repeatable=True)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        payload: Optional[bytes],
+        headers: Mapping[str, str],
+        *,
+        is_repeatable: bool,
+    ) -> Response:
         is_new = self._connection is None
         try:
             return self._attempt(method, path, payload, headers)
@@ -161,7 +180,7 @@ class Transport:
             # one-time code may not.
             if (
                 is_new
-                or "code" in (body or {})
+                or not is_repeatable
                 or isinstance(error.__cause__, (TimeoutError, socket.timeout))
             ):
                 raise
@@ -219,6 +238,7 @@ class Transport:
                 connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
             try:
                 connection.connect()
+                connection.sock.settimeout(min(self._silence_s, self._deadline_s))
             except OSError as error:
                 connection.close()
                 raise ServerUnavailable(f"{self.url}: {_describe(error)}", sent=False) from error

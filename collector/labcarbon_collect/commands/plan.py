@@ -1,5 +1,5 @@
-"""Estimate a training before it starts: memory and operations of the model, from its own code, or
-time, power and memory from a probe of the command.
+"""Estimate a training before it starts: memory and operations of the model, from its own code or an
+ONNX file, or time, power and memory from a probe of the command.
 
 --model: the model is built and run once under PyTorch's fake tensors: nothing is allocated,
 nothing is computed and no GPU is needed. Run this in the Python environment of the training.
@@ -7,6 +7,11 @@ nothing is computed and no GPU is needed. Run this in the Python environment of 
 Example: labcarbon-collect plan --model package.module:build --input 3x224x224 --batch 32
 With integer ids: --input tokens:512:vocab=30522. Other inputs: a function inputs(batch) in the
 module of the model, which returns a tensor, a tuple, or a dict of keyword arguments.
+
+--onnx: the graph of the file is uploaded to the server, without the numbers of the weights. The
+file is not changed.
+
+Example: labcarbon-collect plan --onnx model.onnx --input 3x224x224
 
 --probe: the command runs for a while, is measured after a warm-up of 30 s and is then ended. Its
 current folder is an empty scratch folder, unless --in-place is given. Arguments that name existing
@@ -22,6 +27,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Optional
 
 from labcarbon_collect.config import Login, read_login
@@ -31,6 +37,7 @@ from labcarbon_collect.plan import dry_run, text
 from labcarbon_collect.plan.inputs import parse_input
 from labcarbon_collect.plan.memory import STATE_COPIES
 from labcarbon_collect.plan.model_code import load_model_code, parse_arguments
+from labcarbon_collect.plan.model_files.command import OnnxTraining, run_onnx
 from labcarbon_collect.plan.probe import runner
 from labcarbon_collect.plan.probe.result import (
     TotalWork,
@@ -54,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         help="function that returns the model, as in package.module:build or model.py:build",
     )
+    sources.add_argument("--onnx", type=Path, metavar="FILE", help="model in ONNX format")
     sources.add_argument(
         "--probe",
         type=_probe_seconds,
@@ -61,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the command for this time, as in 90s or 2m (30 s are warm-up, 60 s are needed)",
     )
     parser.add_argument("--json", action="store_true", help="print the estimate as JSON")
-    _add_model_arguments(parser.add_argument_group("with --model"))
+    _add_model_arguments(parser.add_argument_group("with --model or --onnx"))
     _add_training_arguments(parser.add_argument_group("training"))
     _add_probe_arguments(parser.add_argument_group("with --probe"))
     parser.add_argument(
@@ -79,14 +87,14 @@ def _add_model_arguments(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="SIZE",
         help="one input of a sample: 3x224x224, or tokens:512:vocab=30522 for integer ids. "
-        "NAME=SIZE for a keyword argument. Can be repeated",
+        "NAME=SIZE for a keyword argument, or for an input of the ONNX graph. Can be repeated",
     )
     group.add_argument(
         "--arg",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="argument of the function, as in width=64. Can be repeated",
+        help="with --model: argument of the function, as in width=64. Can be repeated",
     )
 
 
@@ -143,6 +151,8 @@ def run(args: argparse.Namespace) -> int:
         return _run_probe(args, command)
     if command:
         raise CommandError(f"A command is run by --probe only. Usage: {_PROBE_USAGE}")
+    if args.onnx is not None:
+        return _run_onnx(args)
     return _run_model(args)
 
 
@@ -182,6 +192,27 @@ def _run_model(args: argparse.Namespace) -> int:
     else:
         print("\n".join(text.format_dry_run(result)))
     return 0
+
+
+def _run_onnx(args: argparse.Namespace) -> int:
+    if args.arg:
+        raise CommandError("--arg is for --model. An ONNX file has no arguments")
+    training = OnnxTraining(
+        args.batch,
+        args.optimiser,
+        args.precision,
+        parse_trainable(args.trainable),
+        args.checkpoint,
+    )
+    login = _required_login()
+    return run_onnx(args.onnx, args.input, training, login, is_json=args.json, notify=_notify)
+
+
+def _required_login() -> Login:
+    login = _login()
+    if login is None:
+        raise CommandError("You are not logged in. Log in with: labcarbon-collect login URL")
+    return login
 
 
 def _login() -> Optional[Login]:

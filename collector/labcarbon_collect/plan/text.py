@@ -21,7 +21,7 @@ def format_dry_run(result: DryRun) -> Iterator[str]:
     costs, training, memory = result.costs, result.training, result.memory
     yield f"{costs.name}, input {costs.input}, {costs.source}"
     yield ""
-    yield from _rows(
+    yield from rows(
         [
             ("Parameters", count_text(costs.parameters)),
             ("  trainable", f"{count_text(result.trainable_parameters)}, {result.trained}"),
@@ -38,7 +38,7 @@ def format_dry_run(result: DryRun) -> Iterator[str]:
     )
     if result.checkpointed:
         yield f"{len(result.checkpointed)} blocks are checkpointed"
-    yield from _rows(
+    yield from rows(
         [
             ("Weights", bytes_text(memory.weights)),
             ("Optimiser state", bytes_text(memory.optimiser_state)),
@@ -55,10 +55,11 @@ def format_dry_run(result: DryRun) -> Iterator[str]:
     )
     yield "A GPU needs more: its context, rounding and workspaces of the libraries."
     yield ""
-    yield from _layer_table(costs.layers)
+    yield from layer_table(costs.layers)
 
 
-def _layer_table(layers: Sequence[LayerCosts]) -> Iterator[str]:
+def layer_table(layers: Sequence[LayerCosts]) -> Iterator[str]:
+    """Yield the lines of the layers with the most MACs."""
     largest = sorted(layers, key=lambda layer: (-layer.macs, -layer.output_elements))[:_LAYERS]
     yield f"Layers with the most MACs ({len(largest)} of {len(layers)})"
     header = ("layer", "kind", "parameters", "MACs", "outputs")
@@ -81,9 +82,10 @@ def _layer_table(layers: Sequence[LayerCosts]) -> Iterator[str]:
         yield "  " + "  ".join(cells).rstrip()
 
 
-def _rows(rows: List[Tuple[str, str]]) -> Iterator[str]:
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
+def rows(pairs: List[Tuple[str, str]]) -> Iterator[str]:
+    """Yield names and texts as two columns."""
+    width = max(len(name) for name, _ in pairs)
+    for name, text in pairs:
         yield f"  {name.ljust(width)}  {text}"
 
 

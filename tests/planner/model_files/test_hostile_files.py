@@ -242,7 +242,7 @@ def test_a_hostile_file_is_refused_with_a_sentence(build: Callable[[], ModelProt
 def test_external_paths_are_not_opened_and_the_command_is_named() -> None:
     with pytest.raises(InvalidInput, match="in another file") as caught:
         read(external_path())
-    assert "labcarbon-collect plan --model" in caught.value.hint
+    assert "labcarbon-collect plan --onnx" in caught.value.hint
 
 
 NAMES = (

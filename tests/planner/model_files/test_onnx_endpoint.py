@@ -55,6 +55,7 @@ def test_a_file_gives_its_costs(labs: Labs) -> None:
 
 def test_the_response_has_the_shape_that_all_sources_share(labs: Labs) -> None:
     body = costs_of(labs.member, lenet().SerializeToString())
+    assert body.pop("memory") is None
     del body["input"], body["message"]
     costs = model_costs(msgspec.convert(body, OnnxCosts), name="")
     assert (costs.name, costs.input, costs.source) == ("lenet", "1x28x28", "ONNX file")
@@ -78,7 +79,7 @@ def test_an_unknown_dimension_is_an_error_that_names_the_input(
     error = refused(post(labs.member, sequence().SerializeToString()), 400, "invalid")
     assert error["field"] == "input"
     assert error["message"] == "Dimension 2 of the input 'ids' is unknown (length)."
-    assert "?input=ids=1x128" in error["hint"]
+    assert "--input ids=1x128" in error["hint"]
 
 
 def test_a_fixed_batch_has_to_be_confirmed(labs: Labs, refused: Refused) -> None:
@@ -105,6 +106,56 @@ def test_viewers_and_nodes_may_plan_and_nobody_may_not(labs: Labs, refused: Refu
     assert costs_of(labs.viewer, content)["name"] == "lenet"
     assert costs_of(labs.node, content)["name"] == "lenet"
     refused(post(labs.nobody, content), 401, "not_authenticated")
+
+
+def test_a_batch_gives_the_memory_of_a_training(labs: Labs) -> None:
+    content = lenet().SerializeToString()
+    response = post(labs.member, content, batch="64", optimiser="momentum", precision="mixed")
+    assert response.status_code == 200, response.content
+    body = msgspec.json.decode(response.content)
+    memory = body["memory"]
+    parts = {part["key"]: part for part in memory["parts"]}
+    assert parts["weights"]["likely"] == parts["optimiser"]["likely"] == 4 * body["parameters"]
+    assert parts["copy"]["likely"] == 2 * body["parameters"]
+    for figure in ("low", "likely", "high"):
+        assert sum(part[figure] for part in memory["parts"]) == memory["total"][figure]
+    assert memory["trained_parameters"] == body["parameters"]
+    assert "saved_bytes_from_layers" in memory["assumptions"]
+
+
+@pytest.mark.parametrize(("query", "trained"), [
+    ({"trainable": "head"}, 600),
+    ({"trainable": "inference"}, 0),
+    ({"trainable": "lora", "lora_rank": "1", "checkpointing": "true"}, None),
+])  # fmt: skip
+def test_what_is_trained(labs: Labs, query: dict[str, str], trained: int | None) -> None:
+    response = post(labs.member, lenet().SerializeToString(), batch="8", **query)
+    assert response.status_code == 200, response.content
+    memory = msgspec.json.decode(response.content)["memory"]
+    assert memory["trained_parameters"] == trained or (trained is None)
+    assert ("checkpointing_estimated" in memory["assumptions"]) == ("checkpointing" in query)
+
+
+@pytest.mark.parametrize(("query", "field"), [
+    ({"batch": "0"}, "batch"),
+    ({"batch": "x"}, "batch"),
+    ({"optimiser": "adam"}, "batch"),
+    ({"batch": "8", "optimiser": "magic"}, "optimiser"),
+    ({"batch": "8", "precision": "fp1"}, "precision"),
+    ({"batch": "8", "trainable": "last_blocks"}, "trainable"),
+    ({"batch": "8", "lora_rank": "-1"}, "lora_rank"),
+])  # fmt: skip
+def test_an_invalid_training(
+    labs: Labs, refused: Refused, query: dict[str, str], field: str
+) -> None:
+    response = post(labs.member, lenet().SerializeToString(), **query)
+    assert refused(response, 400, "invalid")["field"] == field
+
+
+def test_a_model_without_weights_has_no_head(labs: Labs, refused: Refused) -> None:
+    built = model([helper.make_node("Relu", ["x"], ["y"])], [value("x", 1, 10)])
+    response = post(labs.member, built.SerializeToString(), batch="8", trainable="head")
+    assert refused(response, 400, "invalid")["field"] == "trainable"
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
@@ -146,7 +197,7 @@ def test_a_file_above_the_limit(
     monkeypatch.setattr(uploads, "MAX_FILE_BYTES", 1 << 20)
     content = lenet().SerializeToString() + b"\x00" * (1 << 20)
     error = refused(post(labs.member, content), 413, "too_large")
-    assert "labcarbon-collect plan --model" in error["hint"]
+    assert "labcarbon-collect plan --onnx" in error["hint"]
 
 
 def test_any_content_type_is_read_as_bytes(labs: Labs) -> None:

@@ -1,0 +1,1 @@
+"""Model files: the graph of an ONNX file without its weights."""
