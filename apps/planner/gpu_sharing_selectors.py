@@ -220,5 +220,5 @@ def idle_power(lab: Lab, card: SharingCard, hour: int) -> Range | None:
     )
     if not powers:
         return None
-    low, likely, high = (powers[(len(powers) - 1) * percent // 100] for percent in (10, 50, 90))
-    return Range(low, likely, high)
+    tenth = (len(powers) - 1) // 10
+    return Range(powers[tenth], powers[len(powers) // 2], powers[-1 - tenth])
