@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from apps.dashboard.planner.sharing.result import PlanCard, RangeCell, SharingResult
+from apps.dashboard.planner.sharing.cells import RangeCell, exact_range
+from apps.dashboard.planner.sharing.result import PlanCard, SharingResult
 from apps.planner.gpu_sharing.jobs import Range
 
 PLANS_HEAD = ("plan", "job", "quantity", "unit", "low", "likely", "high", "text")
@@ -11,16 +12,18 @@ Line = tuple[str, str, str, str, int | None, int | None, int | None, str]
 
 def plan_lines(result: SharingResult) -> Iterator[Line]:
     """Yield the jobs, and the figures, places and reasons of each plan."""
-    yield _line("card", "", "memory", "byte", _exact(result.card.memory_bytes), result.card.name)
+    yield _line(
+        "card", "", "memory", "byte", exact_range(result.card.memory_bytes), result.card.name
+    )
     yield _line("card", "", "idle_power", "mw", result.idle_mw)
     for row in result.rows:
         job, name = row.chosen.job, row.chosen.name
         busy = job.busy
-        yield _line("alone", name, "memory", "byte", _exact(job.memory_bytes))
+        yield _line("alone", name, "memory", "byte", exact_range(job.memory_bytes))
         use = Range(busy.mean_ppm, busy.mean_ppm, busy.p95_ppm) if busy else None
         yield _line("alone", name, "utilization", "ppm", use)
-        yield _line("alone", name, "time", "us", _exact(job.duration_us))
-        yield _line("alone", name, "energy", "mj", _exact(job.gpu_mj))
+        yield _line("alone", name, "time", "us", exact_range(job.duration_us))
+        yield _line("alone", name, "energy", "mj", exact_range(job.gpu_mj))
     for left_out in result.uncounted:
         yield _line("alone", left_out.row.chosen.name, "left_out", "", None, left_out.reason.value)
     for cell in result.alone:
@@ -38,7 +41,7 @@ def _plan_lines(card: PlanCard) -> Iterator[Line]:
     for each in card.places:
         name, place = each.row.chosen.name, each.place
         if place.profile:
-            yield _line(card.key, name, "slice", "sm", _exact(each.sm_count), place.profile)
+            yield _line(card.key, name, "slice", "sm", exact_range(each.sm_count), place.profile)
         yield _line(card.key, name, "slowdown", "ppm", place.slowdown_ppm)
         yield _line(card.key, name, "time", "us", place.duration_us)
     for left_out in card.left_out:
@@ -55,7 +58,3 @@ def _line(
     if figure is None:
         return plan, job, quantity, unit, None, None, None, text
     return plan, job, quantity, unit, figure.low, figure.likely, figure.high, text
-
-
-def _exact(value: int | None) -> Range | None:
-    return None if value is None else Range(value, value, value)

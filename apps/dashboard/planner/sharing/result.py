@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from apps.core.units import PPM, THIN, Unit
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
+from apps.dashboard.planner.sharing.cells import (
+    RangeCell,
+    energy_cell,
+    exact_range,
+    time_cell,
+)
 from apps.dashboard.planner.sharing.forms import ChosenJob
 from apps.dashboard.planner.sharing.picture import COLOURS, Lane, alone_lanes, plan_lanes
 from apps.dashboard.planner.sizes import memory_text
@@ -55,25 +61,6 @@ REASONS = {
     LeftOutReason.NO_PARTNER: "No other job fits beside it",
 }
 NO_SLICE = "Memory × 1.1 exceeds every slice"
-
-
-@dataclass(frozen=True)
-class RangeCell:
-    """A figure with its range. ``range`` None: unknown, ``missing`` states why."""
-
-    key: str
-    label: str
-    unit: str  # of the exact integers
-    range: Range | None
-    likely: Projected | None = None
-    low: Projected | None = None
-    high: Projected | None = None
-    missing: str = ""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether low and high are equal."""
-        return self.range is not None and self.range.low == self.range.high
 
 
 @dataclass(frozen=True)
@@ -234,8 +221,8 @@ def sharing_result(
         card=card,
         rows=rows,
         alone=[
-            _time_cell(Range(alone_us, alone_us, alone_us)),
-            _energy_cell("energy", "GPU energy", _exact(alone_mj), unit, _NO_ENERGY),
+            time_cell(Range(alone_us, alone_us, alone_us)),
+            energy_cell("energy", "GPU energy", exact_range(alone_mj), unit, _NO_ENERGY),
         ],
         alone_lanes=alone_lanes(counted, _numbers(rows), whole_us),
         uncounted=[
@@ -281,11 +268,11 @@ def _plan_card(
             else None
         )
         cells = [
-            _time_cell(_time_us(plan, counted)),
-            _energy_cell(
+            time_cell(_time_us(plan, counted)),
+            energy_cell(
                 "energy", "GPU energy", energy, unit, _NO_IDLE if saved is None else _NO_ENERGY
             ),
-            _energy_cell("saved", "Saved", saved, None, _NO_IDLE),
+            energy_cell("saved", "Saved", saved, None, _NO_IDLE),
         ]
     return PlanCard(
         key=plan.mode.value,
@@ -360,31 +347,6 @@ def _time_us(plan: SharingPlan, counted: Iterable[SharedJob]) -> Range:
 def _sum_mj(jobs: Sequence[SharedJob]) -> int | None:
     energies = [job.gpu_mj for job in jobs if job.gpu_mj is not None]
     return sum(energies) if len(energies) == len(jobs) else None
-
-
-def _exact(value: int | None) -> Range | None:
-    return None if value is None else Range(value, value, value)
-
-
-def _time_cell(time_us: Range) -> RangeCell:
-    low, likely, high = (
-        Projected(duration(value), "", f"{value} µs", "", at_least=False)
-        for value in (time_us.low, time_us.likely, time_us.high)
-    )
-    return RangeCell("time", "Time on the card", "us", time_us, likely, low, high)
-
-
-def _energy_cell(
-    key: str, label: str, energy_mj: Range | None, unit: Unit | None, missing: str
-) -> RangeCell:
-    if energy_mj is None:
-        return RangeCell(key, label, "mj", None, missing=missing)
-    unit = unit or unit_for("energy_mj", [energy_mj.likely])
-    low, likely, high = (
-        estimated(value, "energy_mj", unit)
-        for value in (energy_mj.low, energy_mj.likely, energy_mj.high)
-    )
-    return RangeCell(key, label, "mj", energy_mj, likely, low, high)
 
 
 def _times(ppm: int) -> str:
