@@ -132,9 +132,13 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"
 QUERY = "?metric=energy_mj&from=2026-11-02T00:00Z&to=2026-11-03T00:00Z"
+SHARING = "?card=any.a10080gb" + "".join(
+    f"&memory_{number}=4&use_{number}=10&hours_{number}=1" for number in (1, 2)
+)
 PLAN = "?source=layers&layers=conv 8 3x3&input=3x32x32&samples=100&epochs=2"
 QUERIES = {
     "/explain/": QUERY, "/explain/ledger.csv": QUERY, "/api/v1/figures/": QUERY,
     "/api/v1/explain/": QUERY, "/explain/charges.csv": QUERY.replace("energy_mj", "embodied_ug"),
     "/planner/": PLAN, "/planner/result.csv": PLAN, "/planner/layers.csv": PLAN,
+    "/planner/sharing/": SHARING, "/planner/sharing/plans.csv": SHARING,
 }  # fmt: skip

@@ -59,14 +59,14 @@ class SharedJob:
     user: str
     memory_bytes: int | None  # peak
     duration_us: int
-    gpu_mj: int
+    gpu_mj: int | None
     busy: Use | None
     sm: Use | None = None
     bandwidth: Use | None = None
     is_distributed: bool = False
 
     def __post_init__(self) -> None:
-        if self.duration_us <= 0 or self.gpu_mj < 0:
+        if self.duration_us <= 0 or (self.gpu_mj or 0) < 0:
             raise ValueError("a job has a duration, and its energy is not negative")
 
     @property
@@ -94,10 +94,12 @@ class SharedJob:
 
 @dataclass(frozen=True, slots=True)
 class SharedCard:
-    """The card. ``idle_mw`` is its power without a job, ``mig`` None for a card without slices."""
+    """The card. ``idle_mw`` is its power without a job, None unknown. ``mig`` None: a card without
+    slices.
+    """
 
     memory_bytes: int
-    idle_mw: Range
+    idle_mw: Range | None
     mig: MigCard | None = None
 
 

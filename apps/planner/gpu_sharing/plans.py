@@ -6,7 +6,7 @@ another − time side by side). Energy of the node is not included.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import combinations
@@ -23,8 +23,11 @@ from apps.planner.gpu_sharing.jobs import (
 )
 from apps.planner.gpu_sharing.slices import pack_slices, slice_choices
 from apps.planner.gpu_sharing.slowdown import (
-    MODEL,
+    DIVIDED_SMS,
+    DIVIDED_TIME,
+    FIXED_SHARE,
     Exact,
+    SlowdownModel,
     mps_finish_times,
     time_slicing_finish_times,
 )
@@ -40,9 +43,16 @@ class SharingMode(StrEnum):
     TIME_SLICING = "time_slicing"
 
 
+MODELS = {
+    SharingMode.MIG: FIXED_SHARE,
+    SharingMode.MPS: DIVIDED_SMS,
+    SharingMode.TIME_SLICING: DIVIDED_TIME,
+}
+
+
 class Verdict(StrEnum):
-    """Whether sharing saves energy. ``uncertain``: the likely saving is positive, its low end is
-    not.
+    """Whether sharing saves energy, or time if the idle power is unknown. ``uncertain``: the likely
+    saving is positive, its low end is not.
     """
 
     GAIN = "gain"
@@ -75,7 +85,8 @@ class LeftOut:
 class SharingPlan:
     """Jobs side by side on one card, against the same jobs one after another on the whole card.
 
-    Ranges are None if no two jobs share.
+    Ranges are None if no two jobs share. ``alone_mj`` None: the energy of a job is unknown.
+    ``saved_mj`` None: also if the idle power is unknown.
     """
 
     mode: SharingMode
@@ -83,10 +94,24 @@ class SharingPlan:
     places: tuple[SharedPlace, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     alone_us: int = 0
-    alone_mj: int = 0
+    alone_mj: int | None = 0
     shared_us: Range | None = None
     saved_mj: Range | None = None
-    model: str = MODEL
+
+    @property
+    def model(self) -> SlowdownModel:
+        """Return the model that predicts the slowdown."""
+        return MODELS[self.mode]
+
+    @property
+    def saved_us(self) -> Range | None:
+        """Return the time on the card that sharing saves; negative if it takes longer."""
+        if self.shared_us is None:
+            return None
+        shared = self.shared_us
+        return Range(
+            self.alone_us - shared.high, self.alone_us - shared.likely, self.alone_us - shared.low
+        )
 
 
 _Placed = tuple[SharedJob, str, Exact]  # job, profile, and its end in µs
@@ -95,9 +120,13 @@ _Placed = tuple[SharedJob, str, Exact]  # job, profile, and its end in µs
 def compare_sharing(jobs: Sequence[SharedJob], card: SharedCard) -> tuple[SharingPlan, ...]:
     """Return a plan for each mode, the one that likely saves most first."""
     plans = [plan_sharing(mode, jobs, card) for mode in SharingMode]
-    return tuple(
-        sorted(plans, key=lambda plan: -(plan.saved_mj.likely if plan.saved_mj else -(2**63)))
-    )
+    return tuple(sorted(plans, key=_order))
+
+
+def _order(plan: SharingPlan) -> int:
+    """Return the saved energy, else the saved time, of all plans of one card, negated."""
+    saved = plan.saved_mj or plan.saved_us
+    return -saved.likely if saved else 2**63
 
 
 def plan_sharing(mode: SharingMode, jobs: Sequence[SharedJob], card: SharedCard) -> SharingPlan:
@@ -117,10 +146,10 @@ def plan_sharing(mode: SharingMode, jobs: Sequence[SharedJob], card: SharedCard)
         max(end.likely for _, _, end in placed),
         max(end.high for _, _, end in placed),
     )
-    saved_mj = _saved_mj(alone_us, shared, _baseline_mw(placed, card))
-    return SharingPlan(
+    energies = [job.gpu_mj for job, _, _ in placed if job.gpu_mj is not None]
+    plan = SharingPlan(
         mode=mode,
-        verdict=_verdict(saved_mj),
+        verdict=Verdict.NO_GAIN,
         places=tuple(
             SharedPlace(
                 job.key, profile, _rounded(end, Fraction(PPM, job.duration_us)), _rounded(end)
@@ -129,10 +158,15 @@ def plan_sharing(mode: SharingMode, jobs: Sequence[SharedJob], card: SharedCard)
         ),
         left_out=left_out,
         alone_us=alone_us,
-        alone_mj=sum(job.gpu_mj for job, _, _ in placed),
+        alone_mj=sum(energies) if len(energies) == len(placed) else None,
         shared_us=_rounded(shared),
-        saved_mj=saved_mj,
+        saved_mj=_saved_mj(alone_us, shared, _baseline_mw(placed, card.idle_mw))
+        if card.idle_mw
+        else None,
     )
+    saved = plan.saved_mj or plan.saved_us
+    assert saved is not None, "jobs were placed"
+    return replace(plan, verdict=_verdict(saved))
 
 
 def _place(
@@ -216,16 +250,19 @@ def _times(slowdown: Exact, duration_us: int) -> Exact:
     )
 
 
-def _baseline_mw(
-    placed: Sequence[_Placed], card: SharedCard
-) -> tuple[Fraction, Fraction, Fraction]:
+def _baseline_mw(placed: Sequence[_Placed], idle: Range) -> tuple[Fraction, Fraction, Fraction]:
     """Return the idle power: low, likely, high. It is at most the mean power of each job, which
     contains it.
     """
-    least = min(Fraction(job.gpu_mj * _NJ_PER_MJ, job.duration_us) for job, _, _ in placed)
-    idle = card.idle_mw
-    low, likely, high = (Fraction(power) for power in (idle.low, idle.likely, idle.high))
-    return min(least, low), min(least, likely), min(least, high)
+    means = [
+        Fraction(job.gpu_mj * _NJ_PER_MJ, job.duration_us)
+        for job, _, _ in placed
+        if job.gpu_mj is not None
+    ]
+    low, likely, high = (
+        min([Fraction(power), *means]) for power in (idle.low, idle.likely, idle.high)
+    )
+    return low, likely, high
 
 
 def _saved_mj(alone_us: int, shared: Exact, idle_mw: tuple[Fraction, Fraction, Fraction]) -> Range:
@@ -238,10 +275,10 @@ def _saved_mj(alone_us: int, shared: Exact, idle_mw: tuple[Fraction, Fraction, F
     )
 
 
-def _verdict(saved_mj: Range) -> Verdict:
-    if saved_mj.low > 0:
+def _verdict(saved: Range) -> Verdict:
+    if saved.low > 0:
         return Verdict.GAIN
-    return Verdict.UNCERTAIN if saved_mj.likely > 0 else Verdict.NO_GAIN
+    return Verdict.UNCERTAIN if saved.likely > 0 else Verdict.NO_GAIN
 
 
 def _rounded(exact: Exact, factor: Fraction = Fraction(1)) -> Range:

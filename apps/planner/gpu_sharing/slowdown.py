@@ -14,8 +14,22 @@ from apps.catalog.mig_profiles import MigCard, MigProfile
 from apps.core.units import PPM
 from apps.planner.gpu_sharing.jobs import SharedJob
 
-MODEL = "max(1, SM use ÷ share of SMs, bandwidth use ÷ share of memory)"
 ERROR_PERCENT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SlowdownModel:
+    """A model with its name. All sums are over the jobs that run at the same time."""
+
+    name: str
+    formula: str
+
+
+FIXED_SHARE = SlowdownModel(
+    "Fixed share", "max(1, SM use ÷ share of SMs, bandwidth use ÷ share of memory)"
+)
+DIVIDED_SMS = SlowdownModel("Divided SMs", "max(1, sum of SM use, sum of bandwidth use)")
+DIVIDED_TIME = SlowdownModel("Divided time", "max(1, sum of the time in which a kernel ran)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,3 +201,26 @@ def test_left_out_names_job_and_reason() -> None:
     job: SharedJob = replace(small_job("a"), is_distributed=True)
     plan = plan_sharing(MIG, [job], shared_card())
     assert plan.left_out == (LeftOut("a", LeftOutReason.DISTRIBUTED),)
+
+
+def test_unknown_energy_of_a_job_and_unknown_idle_power() -> None:
+    """Unknown energy is no limit of the idle power. Without idle power the verdict is by time."""
+    jobs = [replace(small_job("a"), gpu_mj=None), small_job("b")]
+    plan = plan_sharing(MIG, jobs, shared_card())
+    assert plan.alone_mj is None
+    assert plan.saved_mj == Range(40 * WH, 50 * WH, 60 * WH)
+    card = replace(shared_card(), idle_mw=None)
+    unknown = plan_sharing(MIG, jobs, card)
+    assert (unknown.saved_mj, unknown.verdict) == (None, Verdict.GAIN)
+    assert unknown.saved_us == Range(HOUR_US, HOUR_US, HOUR_US)
+    full = [full_job("a"), full_job("b")]
+    assert plan_sharing(MPS, full, card).verdict == Verdict.NO_GAIN
+    modes = [plan.mode for plan in compare_sharing([small_job("a"), small_job("c", "bob")], card)]
+    assert modes == [MIG, SLICING, MPS], "what cannot share is last"
+
+
+@pytest.mark.parametrize("mode", SharingMode)
+def test_each_mode_names_its_model(mode: SharingMode) -> None:
+    plan = plan_sharing(mode, [small_job("a"), small_job("b")], shared_card())
+    assert plan.model.name
+    assert plan.model.formula.startswith("max(1, ")
