@@ -41,6 +41,8 @@ def _model_costs(row: Row) -> ModelCosts:
             fp32_stored_attention=_int(row["saved_fp32_stored_attention_bytes"]),
             mixed_stored_attention=_int(row["saved_mixed_stored_attention_bytes"]),
         ),
+        forward_bytes_fp32=_int(row["forward_fp32_bytes"]),
+        checkpointed_bytes_fp32=_int(row["checkpointed_fp32_bytes"]),
         fixed_bytes_fp32=int(row["fixed_fp32_bytes"]),
         fixed_bytes_mixed=int(row["fixed_mixed_bytes"]),
         largest_output=int(row["largest_output"]),

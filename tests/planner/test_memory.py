@@ -128,6 +128,24 @@ def test_the_head_keeps_no_activations_of_its_body() -> None:
     assert memory.part("working") == ByteRange(5_440, 10_560, 12_800)  # 1.7, 3.3, 4 · 3 200
 
 
+def test_a_recorded_forward_pass_is_used() -> None:
+    memory = compute_memory(replace(SMALL, forward_bytes_fp32=1_000), training(part="head"))
+    assert memory.part("working") == ByteRange(7_520, 8_000, 8_400)  # own code: 94 to 105 %
+    assert "forward_bytes_from_preset" in memory.assumptions
+    assert "forward_bytes_fitted" not in memory.assumptions
+
+
+def test_recorded_checkpointing_is_used_for_the_whole_model() -> None:
+    costs = replace(SMALL, checkpointed_bytes_fp32=1_000, origin="preset")
+    memory = compute_memory(costs, training(has_checkpointing=True))
+    # 8 samples of 1 000 bytes (85 to 115 %), and gradients of 4 000 bytes (70, 90, 100 %)
+    backward = next(each.bytes for each in memory.moments if each.key == "backward")
+    assert backward == ByteRange(6_800 + 2_800, 8_000 + 3_600, 9_200 + 4_000)
+    assert "checkpointing_from_preset" in memory.assumptions
+    adapters = compute_memory(costs, training(has_checkpointing=True, part="lora"))
+    assert "checkpointing_estimated" in adapters.assumptions
+
+
 def test_mixed_precision_keeps_the_state_and_adds_a_copy() -> None:
     memory = compute_memory(SMALL, training(precision="mixed"))
     assert memory.part("weights") == ByteRange.exact(4_000)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from apps.planner.formulas.activations import (
     Saved,
+    checkpointed_bytes,
     estimate_saved_bytes,
+    forward_bytes,
     has_attention,
     working_bytes,
 )
@@ -34,7 +36,8 @@ BORDERLINE_FROM_PERCENT, BORDERLINE_TO_PERCENT = 90, 115
 # Temporaries of an update of all weights at once, in numbers for each trained parameter. None if
 # weights are updated one by one or by a fused kernel, one more with weight decay.
 _TEMPORARIES = {"sgd": 0, "momentum": 0}
-_FROZEN_OF_LARGEST: Percent = (170, 330, 400)  # fitted
+# Under checkpointing, gradients collect while few activations are kept: ResNets and ViTs.
+_CHECKPOINTED_GRADIENTS: Percent = (70, 90, 100)
 _LORA_OF_FULL: Percent = (85, 95, 110)  # of the saved bytes, fitted
 
 
@@ -215,27 +218,44 @@ def _input_bytes(costs: ModelCosts) -> int:
 
 def _moments(costs: ModelCosts, training: Training, trained: int, saved: Saved) -> tuple[Part, ...]:
     """Return the memory of each moment of a step that can be its peak, beside the state."""
-    output = working_bytes(costs, is_mixed=training.is_mixed).times(training.micro_batch)
-    frozen = Part("frozen_body", output.percent(_FROZEN_OF_LARGEST))
+    forward = forward_bytes(costs, is_mixed=training.is_mixed).times(training.micro_batch)
+    frozen = Part("frozen_body", forward)
     if training.is_inference:
         return (frozen,)
     number_bytes, gradients = training.number_bytes, NOTHING
     if training.accumulation_steps == 1:
         shards = _shards(training, "zero2")
         gradients = ByteRange.exact(_ceiling(trained * number_bytes, shards))
+    backward = _backward(costs, training, trained, saved, gradients)
+    copies = _TEMPORARIES.get(training.optimiser, 1)
+    one = _ceiling(trained * number_bytes, _shards(training, "zero1"))
+    update = gradients + ByteRange(0, copies * one, (copies + 1) * one)
+    moments = (Part("backward", backward), Part("update", update))
+    return (*moments, frozen) if training.part in {"head", "last_blocks"} else moments
+
+
+def _backward(
+    costs: ModelCosts, training: Training, trained: int, saved: Saved, gradients: ByteRange
+) -> ByteRange:
+    """Return the bytes of the backward pass of one micro-batch."""
+    if (recorded := _recorded_checkpointed(costs, training)) is not None:
+        return recorded.times(training.micro_batch) + gradients.percent(_CHECKPOINTED_GRADIENTS)
+    output = working_bytes(costs, is_mixed=training.is_mixed).times(training.micro_batch)
     fit = _fit(costs)
-    backward = total(
+    return total(
         (
             _saved_bytes(costs, training, trained, saved),
             output.percent(fit.output),
             gradients.percent(fit.gradients),
         )
     )
-    copies = _TEMPORARIES.get(training.optimiser, 1)
-    one = _ceiling(trained * number_bytes, _shards(training, "zero1"))
-    update = gradients + ByteRange(0, copies * one, (copies + 1) * one)
-    moments = (Part("backward", backward), Part("update", update))
-    return (*moments, frozen) if training.part in {"head", "last_blocks"} else moments
+
+
+def _recorded_checkpointed(costs: ModelCosts, training: Training) -> ByteRange | None:
+    """Return the recorded bytes of one sample under checkpointing of the whole model, or None."""
+    if not training.has_checkpointing or training.part != "full":
+        return None
+    return checkpointed_bytes(costs, is_mixed=training.is_mixed)
 
 
 def _saved_bytes(costs: ModelCosts, training: Training, trained: int, saved: Saved) -> ByteRange:
@@ -278,6 +298,7 @@ def _runtime(training: Training, tensors: ByteRange) -> ByteRange:
 
 def _assumptions(costs: ModelCosts, training: Training, saved: Saved) -> tuple[str, ...]:
     """Return the keys of what is not known exactly."""
+    has_forward = training.part in {"head", "last_blocks", "inference"}
     is_trained_above = training.part not in {"head", "inference"}
     keys = {
         f"saved_bytes_from_{saved.source}": is_trained_above,
@@ -286,13 +307,17 @@ def _assumptions(costs: ModelCosts, training: Training, saved: Saved) -> tuple[s
         and costs.origin != "code"
         and has_attention(costs),
         "largest_output_unknown": costs.largest_output is None,
-        "frozen_body_fitted": training.part in {"head", "last_blocks", "inference"},
+        "forward_bytes_fitted": has_forward and costs.forward_bytes_fp32 is None,
+        "forward_bytes_from_preset": has_forward and costs.forward_bytes_fp32 is not None,
         "last_blocks_share_estimated": training.part == "last_blocks"
         and training.saved_ppm is None,
         "lora_fitted": training.part == "lora",
         "lora_parameters_estimated": training.part == "lora"
         and training.trained_parameters is None,
-        "checkpointing_estimated": training.has_checkpointing and is_trained_above,
+        "checkpointing_estimated": training.has_checkpointing
+        and is_trained_above
+        and _recorded_checkpointed(costs, training) is None,
+        "checkpointing_from_preset": _recorded_checkpointed(costs, training) is not None,
         "runtime_from_experience": training.runtime is None,
         "runtime_measured": training.runtime is not None,
     }

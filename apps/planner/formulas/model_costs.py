@@ -48,6 +48,10 @@ class ModelCosts:
     fixed_bytes_fp32: int = 0  # kept for the backward pass whatever the batch
     fixed_bytes_mixed: int = 0
     largest_output: int | None = None  # elements of the largest output of a layer
+    # Most bytes of one sample at once in a forward pass that keeps nothing, without the input.
+    forward_bytes_fp32: int | None = None
+    # The same in a training with gradient checkpointing of each block, without the gradients.
+    checkpointed_bytes_fp32: int | None = None
     layers: tuple[LayerCosts, ...] = ()
     source: str = ""
     origin: str = ""  # of the saved bytes: 'code', 'preset'; '' if there are none
