@@ -18,13 +18,24 @@ NEAR_PERCENT = 80
 @dataclass(frozen=True)
 class Forecast:
     """The expected total at the end of a period. ``low`` and ``high``: P10 and P90, None without a
-    range. ``rest``: the part that is expected after the complete days.
+    range. ``rest``: the part that is expected after the complete days by their pace.
     """
 
     total: int
     rest: int
     low: int | None = None
     high: int | None = None
+
+    def with_planned(self, low: int, likely: int, high: int) -> "Forecast":
+        """Return the forecast with runs that are planned beside the usual use. Ends are added: the
+        range is at least as wide as that of independent parts.
+        """
+        return Forecast(
+            self.total + likely,
+            self.rest,
+            None if self.low is None else self.low + low,
+            None if self.high is None else self.high + high,
+        )
 
 
 def rest_at_pace(last_days: Sequence[int], remaining_days: int) -> int:

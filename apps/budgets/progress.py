@@ -12,6 +12,7 @@ from apps.budgets.daily_use import DailyUse, daily_use
 from apps.budgets.formulas import Forecast
 from apps.budgets.models import Budget
 from apps.budgets.periods import BudgetPeriod, day_at, period_at
+from apps.budgets.planned_runs import PlannedRuns, planned_runs, read_planned_runs
 from apps.carbon.coverage import TimeShares, device_times, time_shares
 from apps.carbon.figures.energy import Figure, sum_figures
 from apps.carbon.figures.figure_query import FigureQuery
@@ -49,6 +50,7 @@ class Progress:
 
     ``days``: figures of the days, today's last. ``forecast`` None: see ``no_forecast``.
     ``ratios``: of the range, also if they are too few. ``times``: device time of the lab.
+    ``planned``: part of the forecast.
     """
 
     budget: Budget
@@ -62,6 +64,7 @@ class Progress:
     no_range: NoRange | None
     ratios: PastRatios
     times: TimeShares
+    planned: PlannedRuns
 
     @property
     def state(self) -> BudgetState:
@@ -96,7 +99,7 @@ class Progress:
 
 def progress_of(lab: Lab, budgets: Sequence[Budget], now: int) -> list[Progress]:
     """Return the progress of active budgets. One query for each kind of period and each currency,
-    whatever the number of budgets.
+    and one for planned runs, whatever the number of budgets.
     """
     zone = ZoneInfo(lab.time_zone)
     periods = {kind: period_at(kind, now, zone) for kind in {each.period for each in budgets}}
@@ -110,12 +113,14 @@ def progress_of(lab: Lab, budgets: Sequence[Budget], now: int) -> list[Progress]
         currency: daily_use(lab, first_day_read(periods.values(), now), now, currency)
         for currency in sorted({each.currency or lab.currency for each in budgets})
     }
+    estimates = read_planned_runs(lab, now)
     return [
         _progress(
             each,
             periods[each.period],
             use[each.currency or lab.currency],
             times[each.period],
+            planned_runs(each, estimates),
             now,
         )
         for each in budgets
@@ -133,7 +138,12 @@ def first_day_read(periods: Iterable[BudgetPeriod], now: int) -> date:
 
 
 def _progress(
-    budget: Budget, period: BudgetPeriod, use: DailyUse, times: TimeShares, now: int
+    budget: Budget,
+    period: BudgetPeriod,
+    use: DailyUse,
+    times: TimeShares,
+    planned: PlannedRuns,
+    now: int,
 ) -> Progress:
     days = use.days(subject_of(budget), period)
     used = sum_figures(days)
@@ -149,7 +159,7 @@ def _progress(
     else:
         forecast = formulas.forecast(
             complete, period.day_count, ratios.values_ppm, used_today=values[-1]
-        )
+        ).with_planned(planned.low, planned.likely, planned.high)
         if forecast.low is None:
             no_range = NoRange.NO_USE if forecast.rest <= 0 else NoRange.FEW_PERIODS
     return Progress(
@@ -164,6 +174,7 @@ def _progress(
         no_range,
         ratios,
         times,
+        planned,
     )
 
 

@@ -122,7 +122,7 @@ def _row(progress: Progress, now: int) -> BudgetForecast | None:
         [day.value(budget.metric) for day in complete],
         progress.period.day_count,
         progress.ratios.values_ppm,
-    )
+    ).with_planned(progress.planned.low, progress.planned.likely, progress.planned.high)
     return BudgetForecast(
         budget=budget,
         first_day=progress.period.first_day,

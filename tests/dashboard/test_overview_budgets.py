@@ -173,12 +173,14 @@ def test_names_are_text(viewer: Client, lab: SmallLab, demo: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "without", "one_budget"), [(OVERVIEW, 26, 29), (PROJECT, 16, 19)]
+    ("address", "without", "one_budget"), [(OVERVIEW, 26, 30), (PROJECT, 16, 20)]
 )
 def test_queries(
     owner: Client, lab: SmallLab, demo: Project, address: str, without: int, one_budget: int
 ) -> None:
-    """One read of the amounts, one of the use, and one of device time for each kind of period."""
+    """One read of the amounts, one of the use, one of device time for each kind of period, and one
+    of open estimates.
+    """
     use(lab)
     assert queries(owner, address) <= without
     project = demo if address == PROJECT else None

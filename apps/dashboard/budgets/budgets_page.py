@@ -21,6 +21,7 @@ from apps.dashboard.periods import Period, day_text
 CSV_HEADER = (
     "project", "metric", "currency", "period", "from_utc", "to_utc", "amount", "used",
     "without_value_mj", "state", "forecast", "forecast_p10", "forecast_p90", "past_periods",
+    "open_estimates", "open_estimates_amount", "open_estimates_unknown",
 )  # fmt: skip
 _SHOWN_PPM = 5_000  # unknown device time below it is not mentioned
 _CSS = {
@@ -113,6 +114,12 @@ class BudgetRow:
     def high(self) -> Projected | None:
         forecast = self.progress.forecast
         return self._estimated(forecast.high) if forecast and forecast.high is not None else None
+
+    @property
+    def planned(self) -> Projected | None:
+        """Return the likely use of planned runs, None without any."""
+        planned = self.progress.planned
+        return self._estimated(planned.likely) if planned.number else None
 
     @property
     def forecast_day(self) -> str:
@@ -220,4 +227,7 @@ def csv_rows(lab: Lab, now: int) -> Iterator[tuple[object, ...]]:
             forecast.low if forecast else None,
             forecast.high if forecast else None,
             len(each.ratios.values_ppm),
+            each.planned.number,
+            each.planned.likely if each.planned.number else None,
+            each.planned.unknown,
         )
