@@ -1,9 +1,9 @@
 from django.urls import path
 
 from apps.planner.api import JobView
-from apps.planner.api_sweep import SweepView
 from apps.planner.model_files.api import OnnxView
 from apps.planner.outcomes.api import EstimateView
+from apps.planner.sweep_runs.api import SweepView
 
 urlpatterns = [
     path("plan/estimates/<uuid:uuid>/", EstimateView.as_view(), name="api-plan-estimate"),

@@ -17,8 +17,8 @@ from apps.core.clock import utc
 from apps.core.errors import Forbidden, InvalidInput, TooLarge
 from apps.core.text import is_unstorable
 from apps.planner.permissions import CanPlan
-from apps.planner.sweep_selectors import Alternative, SweepPlan, SweepRequest, plan_sweep
-from apps.planner.sweep_serializers import MAX_LISTED, SweepBody, SweepReply
+from apps.planner.sweep_runs.selectors import Alternative, SweepPlan, SweepRequest, plan_sweep
+from apps.planner.sweep_runs.serializers import MAX_LISTED, SweepBody, SweepReply
 from apps.planner.sweeps.hydra import parse_hydra
 from apps.planner.sweeps.json_text import parse_json
 from apps.planner.sweeps.sweep import Sweep

@@ -11,7 +11,7 @@ from apps.accounts.models import Lab
 from apps.accounts.selectors import project_by_slug, require_project
 from apps.carbon.figures.energy import Figure, figures_of_runs
 from apps.core.errors import InvalidInput, NotFound
-from apps.planner.sweep_works import (
+from apps.planner.sweep_runs.works import (
     Duplicate,
     ambiguous_params,
     done_keys,
