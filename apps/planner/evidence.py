@@ -16,6 +16,7 @@ from apps.core.units import hour_of
 from apps.fleet.choices import DeviceKind
 from apps.fleet.models import Device
 from apps.fleet.selectors import placement_of
+from apps.planner.calibrations import Calibrations, calibrations_of
 from apps.planner.choices import Precision
 from apps.planner.formulas.node_energy import rest_power
 from apps.planner.formulas.ranges import Range
@@ -59,6 +60,11 @@ class Evidence:
         if self.parts is None:
             return []
         return read_family(self.lab, self.parts, match_key(self.card) if self.card else None)
+
+    @cached_property
+    def calibrations(self) -> Calibrations:
+        """Return the calibration of the lab's estimates."""
+        return calibrations_of(self.lab)
 
     @cached_property
     def measured_estimates(self) -> list[MeasuredEstimate]:

@@ -82,9 +82,9 @@ class FamilyRun:
     use: Measured
 
 
-def read_family(lab: Lab, parts: Parts, card: str | None = None) -> list[FamilyRun]:
-    """Return the newest finished runs of a family: equal entry, data and start. At most seven
-    queries. ``card``: of runs that used this card; '' and None: of all.
+def family_run_ids(lab: Lab, parts: Parts, card: str | None = None) -> set[int]:
+    """Return the ids of the newest finished runs of a family: equal entry, data and start. At most
+    three queries. ``card``: of runs that used this card; '' and None: of all.
     """
     keys = [(tier, key) for tier, key in tier_keys(parts) if tier in (Tier.F4, Tier.F4_WEAK)]
     ids: set[int] = set()
@@ -110,7 +110,16 @@ def read_family(lab: Lab, parts: Parts, card: str | None = None) -> list[FamilyR
                 )
             )
         ids.update(rows.values_list("run_id", flat=True)[: 2 * MAX_RUNS])
-    runs = list(Run.objects.filter(pk__in=ids).order_by("-started_us", "-pk")[: 2 * MAX_RUNS])
+    return ids
+
+
+def read_family(lab: Lab, parts: Parts, card: str | None = None) -> list[FamilyRun]:
+    """Return the runs of :func:`family_run_ids`, the newest first. At most eight queries."""
+    runs = list(
+        Run.objects.filter(pk__in=family_run_ids(lab, parts, card)).order_by("-started_us", "-pk")[
+            : 2 * MAX_RUNS
+        ]
+    )
     use = measured_use(lab, [run.uuid for run in runs])
     prints = {
         row.run_id: row for row in Fingerprint.objects.filter(run__in=runs).only("told", "recipe")

@@ -7,6 +7,7 @@ from apps.accounts.models import Lab, User
 from apps.catalog.matching import match_key
 from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX, US_PER_HOUR
+from apps.planner.calibrations import Calibrations, with_calibration
 from apps.planner.choices import ESTIMATE_VERSION, Basis
 from apps.planner.evidence import Evidence, read_evidence
 from apps.planner.formulas.node_energy import with_node_energy
@@ -42,6 +43,7 @@ class ComputedEstimate:
     missing: list[str]
     conditions: SiteConditions
     card: str | None
+    calibrations: Calibrations
     emission_ug: Range | None
     cost_ucurrency: Range | None
     keys: Mapping[Tier, int]
@@ -68,6 +70,7 @@ def estimate_from(evidence: Evidence, job: JobInput) -> ComputedEstimate:
     figures = _figures(evidence, job, work)
     if figures is not None:
         figures = with_node_energy(figures, evidence.rest_mw(job.training.gpus or 1))
+        figures = with_calibration(figures, evidence.calibrations)
     energy_mj = figures.node_energy_mj if figures else None
     computed = ComputedEstimate(
         job=job,
@@ -76,6 +79,7 @@ def estimate_from(evidence: Evidence, job: JobInput) -> ComputedEstimate:
         missing=[] if figures else _missing(job, work, parts, card),
         conditions=conditions,
         card=card,
+        calibrations=evidence.calibrations,
         emission_ug=conditions.emission(energy_mj) if energy_mj else None,
         cost_ucurrency=conditions.cost(energy_mj) if energy_mj else None,
         keys=dict(tier_keys(parts)) if parts else {},

@@ -9,7 +9,14 @@ from apps.planner.choices import Basis
 
 
 def basis_facts(basis: str, facts: Mapping[str, Any]) -> str:
-    """Return a sentence with the facts of an estimate, '' without a basis."""
+    """Return the facts of an estimate in sentences, '' without a basis."""
+    text = _basis_text(basis, facts)
+    if text and any(key.startswith("widening_") for key in facts):
+        text += " Its ranges are as wide as the outcomes of earlier estimates need."
+    return text
+
+
+def _basis_text(basis: str, facts: Mapping[str, Any]) -> str:
     match basis:
         case Basis.OWN_RUNS:
             same, measured = facts.get("same_recipe", 0), facts.get("measured", 0)

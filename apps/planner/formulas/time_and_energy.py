@@ -6,7 +6,7 @@ come from.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
 
@@ -66,21 +66,6 @@ class Figures:
     def reserve_us(self) -> int:
         """Return the wall time to reserve: P90 in whole minutes."""
         return -(-self.time_us.high // _US_PER_MINUTE) * _US_PER_MINUTE
-
-    def spread_by(self, spread: Spread) -> "Figures":
-        """Return the figures with a further independent spread."""
-
-        def apply(figure: Range | None) -> Range | None:
-            return figure and around(figure.likely, combine(figure.spread, spread))
-
-        time_us = apply(self.time_us)
-        assert time_us is not None
-        return replace(
-            self,
-            time_us=time_us,
-            gpu_energy_mj=apply(self.gpu_energy_mj),
-            node_energy_mj=apply(self.node_energy_mj),
-        )
 
 
 @dataclass(frozen=True, slots=True)

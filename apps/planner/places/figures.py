@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from apps.carbon.greener_hours.starts import Start, greenest_start, start_at
 from apps.core.units import US_PER_HOUR
+from apps.planner.calibrations import with_calibration
 from apps.planner.choices import Basis
 from apps.planner.formulas.node_energy import with_node_energy
 from apps.planner.formulas.places import (
@@ -55,17 +56,22 @@ def place_with_figures(
     """
     place = candidate.place
     reasons = dict(candidate.reasons)
-    use, why = _figures(candidate, needs, cards.get(needs.reference_card))
+    use, is_scaled, why = _figures(candidate, needs, cards.get(needs.reference_card))
     if use is None:
         reasons |= dict.fromkeys(("time_us", "gpu_energy_mj", "node_energy_mj"), why)
     elif use.gpu_energy_mj is None:
         reasons |= dict.fromkeys(("gpu_energy_mj", "node_energy_mj"), NO_POWER)
-    elif (use := with_node_energy(use, candidate.rest_mw)).node_energy_mj is None:
-        reasons["node_energy_mj"] = NO_POWER
+    else:
+        use = with_node_energy(use, candidate.rest_mw)
+        if use.node_energy_mj is None:
+            reasons["node_energy_mj"] = NO_POWER
+    if use is not None and not is_scaled:  # the reference is widened already
+        use = with_calibration(use, needs.calibrations)
+    is_other_card = use is not None and use.basis == Basis.CATALOGUE
     placed = replace(
         place,
         basis=use.basis if use else Basis.NONE,
-        reference_card=_reference_card(use, needs, place.card),
+        reference_card=needs.reference_card if is_scaled and is_other_card else "",
         time_us=use.time_us if use else None,
         gpu_energy_mj=use.gpu_energy_mj if use else None,
         node_energy_mj=use.node_energy_mj if use else None,
@@ -85,43 +91,39 @@ def place_with_figures(
 
 def _figures(
     candidate: Candidate, needs: JobNeeds, reference_card: Card | None
-) -> tuple[Figures | None, str]:
-    """Return time and energy in the order of trust, or the reason why they are unknown."""
+) -> tuple[Figures | None, bool, str]:
+    """Return time and energy in the order of trust, whether they are those of the reference or
+    scaled from it, and the reason why they are unknown.
+    """
     card, gpus = candidate.place.card, needs.gpus
     if candidate.most_gpus < gpus:
         machine = "GPU" if candidate.most_gpus == 1 else "GPUs"
-        return None, f"A machine there has {candidate.most_gpus} {machine}, the job uses {gpus}."
+        why = f"A machine there has {candidate.most_gpus} {machine}, the job uses {gpus}."
+        return None, False, why
     if needs.reference is None and needs.flops is None:
-        return None, NO_WORK
+        return None, False, NO_WORK
     if not card.key:
-        return None, NO_CARD
+        return None, False, NO_CARD
     reference = needs.reference
     if reference is not None and reference_card is not None and reference_card.key == card.key:
         is_cloud = candidate.place.kind == PlaceKind.CLOUD  # its machine has another rest
         figures = reference.figures
-        return replace(figures, node_energy_mj=None) if is_cloud else figures, ""
+        return replace(figures, node_energy_mj=None) if is_cloud else figures, True, ""
     flops, past = needs.flops, needs.own_operations.get(card.key, ())
     large, early = needs.is_large, needs.stops_early
     if flops:
         own = from_operations(flops, past, is_large=large, gpus=gpus, stops_early=early)
         if own is not None:
-            return own, ""
+            return own, False, ""
     if reference is not None and reference_card is not None:
         ratio = reference_card.ratio_to(card)
         if ratio is not None and reference.figures.time_us.likely > 0:
-            return on_other_card(reference, ratio, card.rated_mw), ""
+            return on_other_card(reference, ratio, card.rated_mw), True, ""
     peak = card.peak_gflops(needs.precision)
     if flops and peak:
         rated = RatedCard(peak, card.rated_mw)
-        return from_catalogue(flops, rated, is_large=large, gpus=gpus, stops_early=early), ""
-    return None, NO_PEAK
-
-
-def _reference_card(use: Figures | None, needs: JobNeeds, card: Card) -> str:
-    """Return the name of the other card that a measurement was scaled from, '' for none."""
-    if use is None or use.basis != Basis.CATALOGUE or needs.reference is None:
-        return ""
-    return needs.reference_card if needs.reference_card != card.name else ""
+        return from_catalogue(flops, rated, is_large=large, gpus=gpus, stops_early=early), False, ""
+    return None, False, NO_PEAK
 
 
 def _with_fit(place: Place, needs: JobNeeds, reasons: dict[str, str]) -> Place:

@@ -44,6 +44,7 @@ def job_needs(
         else None,
         reference_card=name,
         own_operations=own_operations,
+        calibrations=computed.calibrations,
         samples=samples,
     )
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from apps.carbon.greener_hours.starts import Start
+from apps.planner.calibrations import Calibrations
 from apps.planner.choices import Basis, Precision
 from apps.planner.formulas.places import Fit, Reference
 from apps.planner.formulas.ranges import Range
@@ -31,6 +32,7 @@ class JobNeeds:
     - ``reference``: time and energy of the whole training on ``reference_card``, from own runs or a
       probe. It needs as many GPUs as ``gpus``.
     - ``own_operations``: the lab's own runs of this kind of model by match key of their card.
+    - ``calibrations``: of the lab. The reference is widened already.
     - ``samples``: of the whole training, all epochs. ``benchmark``: of MLPerf, for samples per
       joule without own runs.
     """
@@ -44,6 +46,7 @@ class JobNeeds:
     reference: Reference | None = None
     reference_card: str = ""
     own_operations: Mapping[str, Sequence[PastOperations]] = field(default_factory=dict)
+    calibrations: Calibrations = field(default_factory=dict)
     samples: int | None = None
     benchmark: str = "resnet50"
 

@@ -23,6 +23,7 @@ from apps.planner.formulas.what_ifs import (
 )
 from apps.planner.formulas.work import is_large, training_flops
 from apps.planner.job_input import JobInput
+from apps.planner.past_runs import family_run_ids
 from apps.planner.services import ComputedEstimate, estimate_from
 from apps.planner.what_ifs.alternatives import Alternative, Effect, Plan, alternatives
 from apps.planner.what_ifs.past_curves import read_past_curves
@@ -108,7 +109,10 @@ def _adaptation(planned: ComputedEstimate, reuse: Reuse) -> WhatIf:
 
 def past_share(evidence: Evidence) -> StoppingShare | None:
     """Return the share of their epochs that the runs of the family needed, on any card."""
-    curves = read_past_curves([row.run_id for row in evidence.family[:MAX_RUNS]])
+    if evidence.parts is None:
+        return None
+    newest = sorted(family_run_ids(evidence.lab, evidence.parts), reverse=True)
+    curves = read_past_curves(newest[:MAX_RUNS])
     shares = [share for curve in curves if (share := stopping_ppm(curve)) is not None]
     return stopping_share(shares)
 
