@@ -93,8 +93,15 @@ def create_estimate(
 ) -> tuple[Estimate, ComputedEstimate]:
     """Compute and store an estimate. It is open for 14 days."""
     computed = compute_estimate(lab=lab, job=job, now=now)
-    figures, conditions = computed.figures, computed.conditions
-    estimate = Estimate.objects.create(
+    return store_estimate(lab=lab, computed=computed, person=person, now=now), computed
+
+
+def store_estimate(
+    *, lab: Lab, computed: ComputedEstimate, person: User | None, now: int
+) -> Estimate:
+    """Store an estimate. It is open for 14 days."""
+    job, figures, conditions = computed.job, computed.figures, computed.conditions
+    return Estimate.objects.create(
         lab=lab,
         project=job.project,
         person=person,
@@ -115,7 +122,6 @@ def create_estimate(
         **_columns("emission", "ug", computed.emission_ug),
         **_columns("cost", "ucurrency", computed.cost_ucurrency),
     )
-    return estimate, computed
 
 
 def _columns(name: str, unit: str, figure: Range | None) -> dict[str, int | None]:

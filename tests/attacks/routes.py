@@ -127,7 +127,7 @@ FIRST_OF: dict[str, tuple[str, Any]] = {
     "/market/instruments/": ("pk", Instrument),
     "/factors/import/": ("uuid", OwnFactorFile), "/billing/": ("uuid", BillingFile),
     "/billing/months/": ("pk", BilledMonth), "/activities/recurring/": ("uuid", RecurringActivity),
-    "/plan/estimates/": ("uuid", Estimate),
+    "/plan/estimates/": ("uuid", Estimate), "/planner/estimates/": ("uuid", Estimate),
 }  # fmt: skip
 PROJECT, ARTIFACT = "ours-only", "weights"
 DEVICE = "gpu:GPU-0000-1111"

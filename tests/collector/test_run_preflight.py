@@ -146,6 +146,21 @@ def test_intent_sweep_and_parent_are_sent(
     assert "is not the UUID of a run" in wrong.stderr
 
 
+def test_the_estimate_of_a_run_is_sent(
+    person: Collector, script: Path, server: fakes.FakeServer
+) -> None:
+    estimate = "55555555-5555-4555-8555-555555555555"
+    done = run_script(person, script, "run", "--estimate", estimate)
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    (put,) = server.sent("PUT", "runs/")
+    assert put.body["estimate"] == estimate
+    run_script(person, script, "run")
+    assert "estimate" not in server.sent("PUT", "runs/")[-1].body
+    wrong = run_script(person, script, "run", "--estimate", "mine")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert "is not the UUID of an estimate" in wrong.stderr
+
+
 def test_ranks_of_one_job_send_its_key(
     person: Collector, script: Path, server: fakes.FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,8 @@ def node(tmp_path_factory: pytest.TempPathFactory, server: fakes.FakeServer) -> 
         "grid",
         "--parent",
         node.node_id,
+        "--estimate",
+        node.node_id,
     ]
     arguments = ["run", "--project", "demo", "--name", "first", *options, *command]
     assert node.call(*arguments, cwd=script.parent).returncode == 0

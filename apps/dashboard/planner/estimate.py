@@ -73,9 +73,9 @@ def estimate_card(
     return EstimateCard(
         computed.basis,
         [
-            _time_row(figures.time_us),
-            _row("gpu_energy", "Energy of the GPUs", "energy_mj", figures.gpu_energy_mj),
-            _row("energy", "Energy of the run", "energy_mj", figures.node_energy_mj),
+            time_row(figures.time_us),
+            figure_row("gpu_energy", "Energy of the GPUs", "energy_mj", figures.gpu_energy_mj),
+            figure_row("energy", "Energy of the run", "energy_mj", figures.node_energy_mj),
             _emission_row(computed),
             _cost_row(computed),
         ],
@@ -86,7 +86,8 @@ def estimate_card(
     )
 
 
-def _time_row(time_us: Range) -> EstimateRow:
+def time_row(time_us: Range) -> EstimateRow:
+    """Return the row of a time."""
     likely, low, high = (
         Projected(duration(value), "", f"{value} µs", "", at_least=False)
         for value in (time_us.likely, time_us.low, time_us.high)
@@ -94,9 +95,10 @@ def _time_row(time_us: Range) -> EstimateRow:
     return EstimateRow("time", "Time", "us", time_us, likely, low, high)
 
 
-def _row(
+def figure_row(
     key: str, label: str, metric: str, figure: Range | None, missing: str = "", currency: str = ""
 ) -> EstimateRow:
+    """Return the row of a figure. ``missing``: why it is unknown."""
     unit_name = metric.rsplit("_", 1)[1]
     if figure is None:
         return EstimateRow(key, label, unit_name, None, missing=missing or "Unknown")
@@ -110,11 +112,11 @@ def _row(
 
 def _emission_row(computed: ComputedEstimate) -> EstimateRow:
     reason = computed.conditions.factor_missing
-    return _row("emission", "Emissions", "emission_ug", computed.emission_ug, reason)
+    return figure_row("emission", "Emissions", "emission_ug", computed.emission_ug, reason)
 
 
 def _cost_row(computed: ComputedEstimate) -> EstimateRow:
     price = computed.conditions.price
     reason = computed.conditions.price_missing or "The mean price of the coming days is below 0."
     currency = price.currency if price else ""
-    return _row("cost", "Cost", "cost_ucurrency", computed.cost_ucurrency, reason, currency)
+    return figure_row("cost", "Cost", "cost_ucurrency", computed.cost_ucurrency, reason, currency)

@@ -22,8 +22,9 @@ from apps.dashboard.planner.place_choices import place_value
 from apps.dashboard.planner.places import DEFAULT_SORT, PlaceTable, place_table
 from apps.dashboard.planner.result import Result, planner_result
 from apps.dashboard.planner.what_ifs import WhatIfTable, what_if_table
-from apps.planner.cards import NodeCard, market_sizes, node_cards
+from apps.planner.cards import MarketSize, NodeCard, market_sizes, node_cards
 from apps.planner.evidence import read_evidence
+from apps.planner.job_input import JobInput
 from apps.planner.past_run_facts import newest_finished_runs, past_training
 from apps.runs.models import Run
 from apps.runs.selectors import run_of
@@ -96,24 +97,46 @@ class PlannerPage:
         return drawn_rows(self.result.layers) if self.result else []
 
 
-def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
-    """Return the page of a form that is sent with GET. The number of queries is constant. Raises
-    NotFound for a run of another lab.
+@dataclass(frozen=True)
+class LabForm:
+    """A form, and what it was made from."""
+
+    form: PlannerForm
+    cards: Sequence[NodeCard]
+    market: Sequence[MarketSize]
+    projects: Sequence[Project]
+
+    def job_input(self) -> JobInput:
+        """Return the training of a valid form."""
+        return job_input(self.form, self.cards, self.projects)
+
+
+def planner_form(lab: Lab, params: Mapping[str, Any]) -> LabForm:
+    """Return the form of a lab. Raises NotFound for a run of another lab.
 
     An address with a run only gets the fields that the run knows.
     """
-    cards, market, now = node_cards(lab), market_sizes(), now_us()
-    projects, runs = list(Project.objects.filter(lab=lab).order_by("name")), _run_choices(lab)
+    cards, market = node_cards(lab), market_sizes()
+    projects = list(Project.objects.filter(lab=lab).order_by("name"))
     like = _like(lab, str(params.get("run", "")), cards)
     if like is not None and not any(
         name in params for name in PlannerForm.base_fields if name != "run"
     ):
         params = {**like.fields, "run": params["run"]}
     form = PlannerForm(params, cards, market, projects=projects, like=like)
+    return LabForm(form, cards, market, projects)
+
+
+def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
+    """Return the page of a form that is sent with GET. The number of queries is constant. Raises
+    NotFound for a run of another lab.
+    """
+    now, made, runs = now_us(), planner_form(lab, params), _run_choices(lab)
+    form, cards, market = made.form, made.cards, made.market
     if not (form.is_bound and form.is_valid()):
         return PlannerPage(form, runs)
     result = planner_result(form, cards, market) if form.costs else None
-    job = job_input(form, cards, projects)
+    job = made.job_input()
     evidence = read_evidence(lab, job, now)
     computed, refusal = compute_or_refuse(evidence, job)
     card_bytes = result.selected.memory_bytes if result and result.selected else None

@@ -5,6 +5,7 @@ from django.urls import include, path
 from apps.dashboard.planner import views
 
 urlpatterns = [
+    path("planner/estimates/", include("apps.dashboard.planner.saved.urls")),
     path("planner/sharing/", include("apps.dashboard.planner.sharing.urls")),
     path("planner/", views.planner, name="planner"),
     path("planner/result.csv", views.planner_csv, name="planner-csv"),

@@ -23,21 +23,21 @@ def attach_requested(*, run: Run, uuid: UUID, now: int) -> str:
     if estimate is None:
         return (
             f"There is no estimate {uuid} in this lab. The run goes on without it. "
-            "Use the id that labcarbon-collect plan --save prints"
+            "Copy the id from the page of a saved estimate"
         )
     if estimate.run_id == run.pk:
         return ""
     if estimate.attached_us is None and estimate.expires_us <= run.started_us:
         return (
-            f"The estimate {uuid} had expired. The run goes on without it. Plan again: "
-            "labcarbon-collect plan --save"
+            f"The estimate {uuid} had expired. The run goes on without it. Save a new one on the "
+            "page Planner"
         )
     if Estimate.objects.filter(run=run).exists():
         return f"This run has another estimate. {uuid} is not attached"
     if not _attach([estimate.pk], run, now):
         return (
-            f"The estimate {uuid} belongs to another run. This run goes on without it. Plan again: "
-            "labcarbon-collect plan --save"
+            f"The estimate {uuid} belongs to another run. This run goes on without it. Save a new "
+            "one on the page Planner"
         )
     return ""
 

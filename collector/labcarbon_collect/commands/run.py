@@ -61,6 +61,12 @@ _USAGE = "labcarbon-collect run --project NAME -- python train.py"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-check", action="store_true", help="skip the duplicate check")
+    parser.add_argument(
+        "--estimate",
+        default="",
+        metavar="UUID",
+        help="the estimate of this run, which is compared with it at its end",
+    )
     standalone = parser.add_argument(
         "--standalone",
         action="store_true",

@@ -80,6 +80,7 @@ class RunSpec:
     parent: Optional[str]
     enforce: bool
     full_command: bool = False
+    estimate: Optional[str] = None
 
     @property
     def title(self) -> str:
@@ -108,6 +109,8 @@ class RunSpec:
             facts["sweep"] = self.sweep[:100]
         if self.parent:
             facts["parent"] = self.parent
+        if self.estimate:
+            facts["estimate"] = self.estimate
         return facts
 
 
@@ -124,6 +127,11 @@ def parse_spec(args: argparse.Namespace, usage: str) -> RunSpec:
         raise CommandError(
             f"--parent {args.parent!r} is not the UUID of a run. Copy it from the run's page"
         )
+    estimate = getattr(args, "estimate", "")  # an option of run only
+    if estimate and not is_uuid(estimate):
+        raise CommandError(
+            f"--estimate {estimate!r} is not the UUID of an estimate. Copy it from the planner"
+        )
     return RunSpec(
         command,
         args.project,
@@ -136,6 +144,7 @@ def parse_spec(args: argparse.Namespace, usage: str) -> RunSpec:
         args.parent or None,
         args.enforce,
         getattr(args, "full_command", False),
+        estimate or None,
     )
 
 

@@ -1,0 +1,1 @@
+"""Saved estimates: a list, and a page for each."""
