@@ -35,6 +35,7 @@ TOPICS = {
     "greener-hours": "greener-hours",
     "grid-provider": "factor-providers#schedule",
     "planner": "planner#page",
+    "planner-sweep": "planner#sweep-on-the-page",
     "planner-sharing": "planner#sharing-on-the-page",
     "projects": "attribution",
     "project": "attribution",
