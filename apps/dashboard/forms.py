@@ -69,6 +69,11 @@ class DayField(forms.DateField):
             raise ValidationError("Enter a year from 1970 to 2200.", code="invalid")
 
 
+def submitted(request: HttpRequest) -> Mapping[str, Any] | None:
+    """Return the fields of a form that is sent with POST and stores nothing, None for a GET."""
+    return request.POST if request.method == "POST" else None
+
+
 def require_valid(form: forms.Form) -> None:
     """Raise InvalidInput for the first error of a form that is sent with GET."""
     for name, errors in form.errors.items():

@@ -21,7 +21,7 @@ CURRENT = re.compile(r'<a href="([^"]+)" aria-current="page">')
 # Not pages of the lab, or parts of a page.
 LEFT_OUT = re.compile(
     r"\.csv$|^/(api|static|accounts|codecarbon|livez|readyz|setup|signin|invite|labs|"
-    r"overview/(table|hardware)/|assets/new/offers|nodes/add/live/|install/)"
+    r"overview/(table|hardware)/|assets/new/offers|planner/estimates/save/|nodes/add/live/|install/)"
 )
 
 

@@ -38,6 +38,7 @@ TOPICS = {
     "planner-estimate": "planner#saved-estimates",
     "planner-estimates": "planner#saved-estimates",
     "planner-save": "planner#saved-estimates",
+    "planner-sweep": "planner#sweep-on-the-page",
     "planner-sharing": "planner#sharing-on-the-page",
     "projects": "attribution",
     "project": "attribution",

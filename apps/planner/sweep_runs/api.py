@@ -1,6 +1,6 @@
 """API of sweeps: which runs are new, what they need, and smaller sweeps. Nothing is stored."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,19 +14,14 @@ from rest_framework.views import APIView
 from apps.accounts.choices import Scope
 from apps.accounts.permissions import caller
 from apps.core.clock import utc
-from apps.core.errors import Forbidden, InvalidInput, TooLarge
+from apps.core.errors import Forbidden, InvalidInput
 from apps.core.text import is_unstorable
 from apps.planner.permissions import CanPlan
+from apps.planner.sweep_runs.parsing import parse_sweep
 from apps.planner.sweep_runs.selectors import Alternative, SweepPlan, SweepRequest, plan_sweep
 from apps.planner.sweep_runs.serializers import MAX_LISTED, SweepBody, SweepReply
-from apps.planner.sweeps.hydra import parse_hydra
-from apps.planner.sweeps.json_text import parse_json
 from apps.planner.sweeps.sweep import Sweep
-from apps.planner.sweeps.wandb import parse_wandb
 from apps.runs.fingerprint_parsing import parse_fingerprint
-
-_MAX_CHARS = {"json": 1_048_576, "hydra": 65_536, "wandb": 65_536}
-_PARSERS: Mapping[str, Callable[[str], Sweep]] = {"json": parse_json, "hydra": parse_hydra}
 
 
 class SweepView(APIView):
@@ -53,7 +48,7 @@ class SweepView(APIView):
         project = data.get("project") or ""
         if is_unstorable(project):
             raise InvalidInput("Invalid character. Remove it and try again.", field="project")
-        sweep = _parse(data["format"], data["text"], data.get("runs"))
+        sweep = parse_sweep(data["format"], data["text"], data.get("runs"))
         plan = plan_sweep(
             lab=who.lab,
             request=SweepRequest(
@@ -65,24 +60,6 @@ class SweepView(APIView):
             ),
         )
         return Response(_reply(sweep, plan, currency=who.lab.currency, reads=reads))
-
-
-def _parse(format_: str, text: str, runs: int | None) -> Sweep:
-    if len(text) > _MAX_CHARS[format_]:
-        raise TooLarge(
-            f"The text has more than {_MAX_CHARS[format_]} characters.",
-            field="text",
-            hint="Divide the sweep.",
-        )
-    if format_ == "wandb":
-        return parse_wandb(text, runs=runs)
-    if runs is not None:
-        raise InvalidInput(
-            "The number of runs follows from the text.",
-            field="runs",
-            hint="Leave it out: only a W&B sweep can need it.",
-        )
-    return _PARSERS[format_](text)
 
 
 def _reply(sweep: Sweep, plan: SweepPlan, *, currency: str, reads: bool) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.dashboard.planner.saved import views
+from apps.dashboard.planner.estimates import views
 
 urlpatterns = [
     path("", views.estimates, name="planner-estimates"),
