@@ -48,6 +48,8 @@ class ModelCosts:
     fixed_bytes_fp32: int = 0
     fixed_bytes_mixed: int = 0
     largest_output: Optional[int] = None
+    forward_bytes_fp32: Optional[int] = None
+    checkpointed_bytes_fp32: Optional[int] = None
     layers: Tuple[LayerCosts, ...] = ()
     source: str = ""
     origin: str = "code"
