@@ -108,8 +108,11 @@ def _widened(
     calibration = of_basis.get(name)
     if figure is None or calibration is None or calibration.widening_ppm == PPM:
         return figure, {}
+    wide = widen(figure, calibration.widening_ppm)
+    if wide == figure:  # without width, or from 0 on: a factor changes nothing
+        return figure, {}
     unit = QUANTITIES[name]
-    return widen(figure, calibration.widening_ppm), {
+    return wide, {
         f"widening_{name}_ppm": calibration.widening_ppm,
         f"unwidened_{name}_low_{unit}": figure.low,
         f"unwidened_{name}_high_{unit}": figure.high,

@@ -8,9 +8,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.core.units import PPM
-from apps.planner.calibrations import calibrations_of
+from apps.planner.calibrations import calibrations_of, with_calibration
 from apps.planner.choices import Basis
 from apps.planner.formulas.calibration import Calibration
+from apps.planner.formulas.ranges import Range
+from apps.planner.formulas.time_and_energy import Figures
 from apps.planner.formulas.work import Training, Work
 from apps.planner.job_input import JobInput, Place
 from apps.planner.models import Estimate
@@ -122,3 +124,9 @@ def test_a_thousand_outcomes_are_one_query_and_the_newest_count() -> None:
         found = calibrations_of(small.lab)[Basis.CATALOGUE]["time"]
     assert len(queries) == 1
     assert (found.number, found.above, found.inside_ppm) == (200, 100, 500_000)
+
+
+def test_a_range_that_no_factor_widens_is_not_said_to_be_wider() -> None:
+    calibration = {Basis.OWN_RUNS: {"time": Calibration(10, widening_ppm=2 * PPM)}}
+    figures = Figures(Basis.OWN_RUNS, Range(7, 7, 7), None, None)
+    assert with_calibration(figures, calibration) == figures
