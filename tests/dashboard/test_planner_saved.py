@@ -1,5 +1,6 @@
 """Saved estimates: saved from the page Planner, listed, and shown with their outcome."""
 
+import math
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.core.clock import now_us
+from apps.planner.choices import Basis
 from apps.planner.models import Estimate
 from apps.runs.choices import RunState
 from apps.runs.models import Run
@@ -111,3 +113,27 @@ def test_a_viewer_cannot_save(viewer: Client, lab: SmallLab) -> None:
     assert "/planner/estimates/save/" not in page
     response = viewer.post("/planner/estimates/save/", {"query": f"preset=resnet50&place={where}"})
     assert response.status_code == 403
+
+
+def test_the_calibration_of_a_thousand_outcomes(owner: Client, lab: SmallLab) -> None:
+    """Of the newest 200: 50 ran twice as long as estimated, in a range of ×÷ 1.5."""
+    assert "data-no-outcome" in text_of(owner.get("/planner/estimates/"))
+    Estimate.objects.bulk_create(
+        Estimate(
+            lab=lab.lab, basis=Basis.PROBE, version=1, created_us=number, expires_us=10**16,
+            time_low_us=666_667, time_likely_us=10**6, time_high_us=1_500_000, scored_us=10**15,
+            actual_time_us=2 * 10**6 if number % 4 == 0 else 10**6,
+        )
+        for number in range(1000)
+    )  # fmt: skip
+    page = text_of(owner.get("/planner/estimates/"))
+    found = re.search(
+        r'data-of="probe.Time"\s+data-number="(\d+)"\s+data-inside="(\d+)"'
+        r'\s+data-bias="(\d+)"\s+data-widening="(\d+)"',
+        page,
+    )
+    assert found is not None
+    number, inside, bias, widening = map(int, found.groups())
+    assert (number, inside) == (200, 150)
+    assert bias == pytest.approx(2**0.25 * 10**6, abs=1)
+    assert widening == pytest.approx(math.log(2) / math.log(1.5) * 10**6, abs=2)

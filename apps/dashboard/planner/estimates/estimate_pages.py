@@ -2,20 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from apps.accounts.models import Lab
+from apps.core.units import PPM
 from apps.dashboard.figures import Projected, estimated
-from apps.dashboard.formatting import duration, pue, unit_for
+from apps.dashboard.formatting import duration, percent, pue, unit_for
 from apps.dashboard.planner.basis_facts import basis_facts
 from apps.dashboard.planner.estimate import EstimateRow, figure_row, time_row
+from apps.planner.calibrations import calibrations_of
 from apps.planner.choices import Basis
+from apps.planner.formulas.calibration import Calibration
 from apps.planner.formulas.ranges import Range
 from apps.planner.models import Estimate
 from apps.planner.outcomes.states import Outcome, OutcomeState, outcome_of
 
 MAX_LISTED = 100
+_QUANTITIES = {
+    "time": "Time",
+    "gpu_energy": "Energy of the GPUs",
+    "node_energy": "Energy of the run",
+}
 # Figures of an estimate: key, label, columns and unit, metric of formatting.
 _FIGURES = (
     ("gpu_energy", "Energy of the GPUs", "gpu_energy", "mj", "energy_mj"),
@@ -91,6 +100,45 @@ class SavedEstimate:
     def has_outcome(self) -> bool:
         """Whether the run was compared with the estimate."""
         return self.estimate.scored_us is not None
+
+
+@dataclass(frozen=True)
+class CalibrationRow:
+    """How the estimates of one basis came out in one quantity. ``bias``: in words."""
+
+    basis: Basis
+    label: str
+    calibration: Calibration
+    inside: str
+    bias: str
+    widening: str
+
+
+def calibration_rows(lab: Lab) -> list[CalibrationRow]:
+    """Return the calibration of each basis and quantity with outcomes. One query."""
+    found = calibrations_of(lab)
+    return [
+        CalibrationRow(
+            basis,
+            label,
+            each,
+            percent(each.inside, each.number),
+            _bias_text(each.bias_ppm),
+            f"× {Decimal(each.widening_ppm) / PPM:.2f}" if each.widening_ppm != PPM else "",
+        )
+        for basis in Basis
+        for name, label in _QUANTITIES.items()
+        if (each := found.get(basis, {}).get(name)) is not None
+    ]
+
+
+def _bias_text(bias_ppm: int | None) -> str:
+    if bias_ppm is None:
+        return "unknown"
+    difference = abs(bias_ppm - PPM)
+    if difference < PPM // 100:
+        return "as estimated"
+    return f"{percent(difference, PPM)} % {'more' if bias_ppm > PPM else 'less'} than estimated"
 
 
 def saved_list(lab: Lab, now: int) -> list[SavedEstimate]:

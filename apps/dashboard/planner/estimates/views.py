@@ -9,7 +9,11 @@ from django.views.decorators.cache import never_cache
 
 from apps.core.errors import InvalidInput
 from apps.dashboard.decorators import Visitor, or_not_found, page
-from apps.dashboard.planner.estimates.estimate_pages import saved_estimate, saved_list
+from apps.dashboard.planner.estimates.estimate_pages import (
+    calibration_rows,
+    saved_estimate,
+    saved_list,
+)
 from apps.dashboard.planner.estimates.forms import SaveForm
 
 
@@ -26,7 +30,10 @@ def save(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
 @page()
 def estimates(request: HttpRequest, visitor: Visitor) -> HttpResponseBase:
     """List the newest saved estimates."""
-    context = {"page": saved_list(visitor.lab, visitor.now)}
+    context = {
+        "page": saved_list(visitor.lab, visitor.now),
+        "calibration": calibration_rows(visitor.lab),
+    }
     return render(request, "dashboard/planner/estimates/estimates.html", context)
 
 
