@@ -1,8 +1,11 @@
-"""Reads of scored estimates, and ranges that are widened by them."""
+"""Outcomes of scored estimates, and ranges that are widened by them."""
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import Coalesce, RowNumber
 
 from apps.accounts.models import Lab
 from apps.core.units import PPM
@@ -12,46 +15,45 @@ from apps.planner.formulas.time_and_energy import Figures
 from apps.planner.models import Estimate
 
 MAX_OUTCOMES = 200  # of each basis, the newest
-_MAX_ROWS = 4 * MAX_OUTCOMES
 # Figures of an estimate: name, unit of its columns.
 QUANTITIES = {"time": "us", "gpu_energy": "mj", "node_energy": "mj"}
 Calibrations = Mapping[str, Mapping[str, Calibration]]  # by basis, then by quantity
 
 
-@dataclass(frozen=True)
-class ScoredEstimate:
-    """A scored estimate with its outcomes by quantity. Unmeasured quantities are left out."""
+def calibrations_of(lab: Lab) -> Calibrations:
+    """Return the calibration of each basis and quantity of a lab. One query."""
+    outcomes: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
+    for estimate in _newest_scored(lab):
+        for name in QUANTITIES:
+            if (outcome := _outcome(estimate, name)) is not None:
+                outcomes[estimate.basis][name].append(outcome)
+    return {
+        basis: {name: calibrate(listed) for name, listed in quantities.items()}
+        for basis, quantities in outcomes.items()
+    }
 
-    estimate: Estimate
-    outcomes: Mapping[str, Outcome]
 
-
-def scored_estimates(lab: Lab) -> list[ScoredEstimate]:
-    """Return the newest scored estimates of a lab. Of equal work with the same basis only the
-    newest counts: its repetitions say the same again. One query.
+def _newest_scored(lab: Lab) -> QuerySet[Estimate]:
+    """Return the newest scored estimates of each basis. Of equal work only the newest counts, since
+    its repetitions say the same again.
     """
-    rows = (
+    newest_first = [F("created_us").desc(), F("pk").desc()]
+    work = Coalesce("f2", "f2_weak", -F("pk"))  # keys of work are not negative
+    works = (
         Estimate.objects.filter(lab=lab, scored_us__isnull=False)
-        .select_related("run")
-        .order_by("-created_us", "-pk")[:_MAX_ROWS]
+        .annotate(
+            repetition=Window(RowNumber(), partition_by=["basis", work], order_by=newest_first)
+        )
+        .filter(repetition=1)
     )
-    seen: set[tuple[str, int]] = set()
-    numbers: dict[str, int] = defaultdict(int)
-    found = []
-    for row in rows:
-        work = (row.basis, row.f2 if row.f2 is not None else row.f2_weak or 0)
-        if (work[1] and work in seen) or numbers[row.basis] >= MAX_OUTCOMES:
-            continue
-        seen.add(work)
-        numbers[row.basis] += 1
-        outcomes = {
-            name: outcome for name in QUANTITIES if (outcome := outcome_in(row, name)) is not None
-        }
-        found.append(ScoredEstimate(row, outcomes))
-    return found
+    return (
+        Estimate.objects.filter(pk__in=works.values("pk"))
+        .annotate(place=Window(RowNumber(), partition_by="basis", order_by=newest_first))
+        .filter(place__lte=MAX_OUTCOMES)
+    )
 
 
-def outcome_in(estimate: Estimate, name: str) -> Outcome | None:
+def _outcome(estimate: Estimate, name: str) -> Outcome | None:
     """Return the range of a quantity before its widening, and the actual value. None: unknown."""
     unit = QUANTITIES[name]
     actual = getattr(estimate, f"actual_{name}_{unit}")
@@ -59,29 +61,10 @@ def outcome_in(estimate: Estimate, name: str) -> Outcome | None:
     if actual is None or likely is None:
         return None
     low, high = (
-        estimate.facts.get(
-            f"unwidened_{name}_{end}_{unit}", getattr(estimate, f"{name}_{end}_{unit}")
-        )
-        for end in ("low", "high")
+        estimate.facts.get(f"unwidened_{column}", getattr(estimate, column))
+        for column in (f"{name}_low_{unit}", f"{name}_high_{unit}")
     )
     return Outcome(Range(low, likely, high), actual)
-
-
-def calibrations_from(scored: list[ScoredEstimate]) -> Calibrations:
-    """Return the calibration of each basis and quantity."""
-    outcomes: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
-    for each in scored:
-        for name, outcome in each.outcomes.items():
-            outcomes[each.estimate.basis][name].append(outcome)
-    return {
-        basis: {name: calibrate(listed) for name, listed in quantities.items()}
-        for basis, quantities in outcomes.items()
-    }
-
-
-def calibrations_of(lab: Lab) -> Calibrations:
-    """Return the calibration of a lab. One query."""
-    return calibrations_from(scored_estimates(lab))
 
 
 def with_calibration(figures: Figures, calibrations: Calibrations) -> Figures:

@@ -57,8 +57,16 @@ def test_the_widening_reaches_the_eighth_outcome() -> None:
     [Outcome(Range(5, 5, 5), 6), Outcome(RANGE, 0), Outcome(Range(0, 0, 0), 7)],
     ids=["without width", "nothing used", "nothing estimated"],
 )
-def test_what_no_factor_reaches_has_the_largest(outcome: Outcome) -> None:
-    assert calibrate([outcome] * 10).widening_ppm == MAX_WIDENING_PPM
+def test_what_no_factor_reaches_does_not_widen(outcome: Outcome) -> None:
+    assert calibrate([outcome] * 10).widening_ppm == PPM
+    found = calibrate([*[outcome] * 3, *outcomes(*[1_000_000] * 6, 4_000_000)])
+    assert found.widening_ppm == pytest.approx(2 * PPM, abs=2), "the largest that is reached"
+
+
+def test_ends_are_at_most_a_thousand_times_the_likely_value_away() -> None:
+    assert widen(Range(10**5, 10**6, 10**7), MAX_WIDENING_PPM) == Range(10**3, 10**6, 10**9)
+    wider = Range(1, 10**6, 10**10)  # it was wider before: nothing is narrowed
+    assert widen(wider, 2 * PPM) == wider
 
 
 RANGES = st.tuples(*[st.integers(10**6, 10**12)] * 3).map(lambda ends: Range(*sorted(ends)))
@@ -80,8 +88,10 @@ def test_four_fifths_are_inside_unless_the_factor_is_at_its_limit(
             return math.inf
         return math.log(actual / figure.likely) / math.log(end / figure.likely)
 
-    by_floats = sorted(min(10.0, needed(*pair)) for pair in pairs)
-    assert factor == pytest.approx(by_floats[math.ceil(0.8 * len(pairs)) - 1], rel=1e-5, abs=2e-6)
+    reached = sorted(min(10.0, each) for pair in pairs if (each := needed(*pair)) < math.inf)
+    place = min(math.ceil(0.8 * len(pairs)), len(reached)) - 1
+    expected = reached[place] if reached else 1
+    assert factor == pytest.approx(expected, rel=1e-5, abs=2e-6)
     mean = sum(math.log(actual / figure.likely) for figure, actual in pairs) / len(pairs)
     assert found.bias_ppm == pytest.approx(math.exp(mean) * PPM, rel=1e-6, abs=0.6)
 

@@ -1,6 +1,7 @@
 """Ranges of estimates are widened by the outcomes of earlier ones."""
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,3 +131,29 @@ def test_a_range_that_no_factor_widens_is_not_said_to_be_wider() -> None:
     calibration = {Basis.OWN_RUNS: {"time": Calibration(10, widening_ppm=2 * PPM)}}
     figures = Figures(Basis.OWN_RUNS, Range(7, 7, 7), None, None)
     assert with_calibration(figures, calibration) == figures
+
+
+def test_repetitions_of_one_work_do_not_hide_the_others() -> None:
+    small = small_lab()
+    scored(small, 3, 1_000_000)
+    scored(small, 900, 1_000_000, f2=7, created_us=T0 + 1)
+    scored(small, 1, 1_000_000, basis=Basis.PROBE)
+    numbers = {basis: each["time"].number for basis, each in calibrations_of(small.lab).items()}
+    assert numbers == {Basis.CATALOGUE: 4, Basis.PROBE: 1}
+
+
+def test_the_largest_widening_refuses_no_ordinary_plan() -> None:
+    """A small net by the catalogue has the widest range: ×÷ 26 in time."""
+    small = small_lab()
+    report_gpus(small.node, [A100])
+    energy = {"node_energy_low_mj": 1, "node_energy_likely_mj": 2, "node_energy_high_mj": 3}
+    scored(small, 20, 10**18, **energy, actual_node_energy_mj=0)
+    plan = replace(
+        job(small), model=presets()["resnet18"], work=Work(samples=10**6, epochs=90, batch=10)
+    )
+    assert plan.model is not None
+    plan = replace(plan, model=replace(plan.model, macs=10**8))
+    figures = compute_estimate(lab=small.lab, job=plan, now=NOW).figures
+    assert figures is not None
+    assert figures.facts["widening_time_ppm"] == 10 * PPM
+    assert figures.time_us.high == 1000 * figures.time_us.likely

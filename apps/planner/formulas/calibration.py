@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 
 from apps.core.units import PPM
-from apps.planner.formulas.ranges import Range, Spread, around, divide
+from apps.planner.formulas.ranges import MAX_FACTOR_PPM, Range, Spread, around, divide
 
 LEAST_OUTCOMES = 10  # with fewer, no range is widened
 INSIDE_PERCENT = 80
@@ -63,8 +63,8 @@ class Calibration:
 
 
 def calibrate(outcomes: Sequence[Outcome]) -> Calibration:
-    """Return the calibration of outcomes. The widening is the smallest factor with which at least
-    80 % of them lie inside, at most 10.
+    """Return the calibration of outcomes. The widening is the smallest factor with which 80 % of
+    them lie inside, at most 10. Outcomes that no factor reaches do not change it.
     """
     ratios = [
         Decimal(each.actual) / each.range.likely
@@ -78,8 +78,10 @@ def calibrate(outcomes: Sequence[Outcome]) -> Calibration:
             bias = _whole(PPM * mean.exp())
     widening = PPM
     if len(outcomes) >= LEAST_OUTCOMES:
-        factors = sorted(_needed_widening_ppm(each) for each in outcomes)
-        widening = factors[-(-len(factors) * INSIDE_PERCENT // 100) - 1]
+        needed = [_needed_widening_ppm(each) for each in outcomes]
+        factors = sorted(factor for factor in needed if factor is not None)
+        place = -(-len(outcomes) * INSIDE_PERCENT // 100) - 1
+        widening = factors[min(place, len(factors) - 1)] if factors else PPM
     return Calibration(
         number=len(outcomes),
         below=sum(each.is_below for each in outcomes),
@@ -89,16 +91,16 @@ def calibrate(outcomes: Sequence[Outcome]) -> Calibration:
     )
 
 
-def _needed_widening_ppm(outcome: Outcome) -> int:
-    """Return the factor with which an outcome lies inside, at most 10: also where no factor is
-    enough, as for a range without width.
+def _needed_widening_ppm(outcome: Outcome) -> int | None:
+    """Return the factor with which an outcome lies inside, at most 10. None: no factor reaches it,
+    such as from a range without width.
     """
     figure, actual = outcome.range, outcome.actual
     if not (outcome.is_below or outcome.is_above):
         return PPM
     end = figure.low if outcome.is_below else figure.high
     if actual <= 0 or end <= 0 or end == figure.likely:
-        return MAX_WIDENING_PPM
+        return None
     with localcontext(_PRECISION):
         likely = Decimal(figure.likely)
         factor = (actual / likely).ln() / (end / likely).ln()
@@ -106,7 +108,9 @@ def _needed_widening_ppm(outcome: Outcome) -> int:
 
 
 def widen(figure: Range, widening_ppm: int) -> Range:
-    """Return a range with its logarithmic distances × a factor."""
+    """Return a range with its logarithmic distances × a factor. An end that gets further than ×÷
+    1 000 from the likely value is there, or where it was.
+    """
     if widening_ppm == PPM or not 0 < figure.low <= figure.likely <= figure.high:
         return figure
     with localcontext(_PRECISION):
@@ -114,8 +118,15 @@ def widen(figure: Range, widening_ppm: int) -> Range:
             ((Decimal(end) / figure.likely).ln() * widening_ppm / PPM).exp()
             for end in (figure.low, figure.high)
         )
-        spread = Spread(max(1, min(PPM, _whole(PPM * low))), max(PPM, _whole(PPM * high)))
-    return around(figure.likely, spread)
+    before = figure.spread
+    least, most = divide(PPM * PPM, MAX_FACTOR_PPM), MAX_FACTOR_PPM
+    return around(
+        figure.likely,
+        Spread(
+            min(before.low_ppm, max(least, _whole(PPM * low))),
+            max(before.high_ppm, min(most, _whole(PPM * high))),
+        ),
+    )
 
 
 def _whole(value: Decimal) -> int:
