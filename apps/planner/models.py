@@ -30,7 +30,7 @@ class Estimate(models.Model):
       ``node_energy``: of the run, all devices of its node.
     - ``conditions``: PUE, emission factor and price of the place with their ids and editions, or
       the reason why one is unknown.
-    - ``run``: the run that it was attached to, None after its deletion (``attached_us`` stays).
+    - ``run``: the run that it was attached to, None after its deletion (``attached_us`` remains).
       ``scored_us`` and ``actual_*``: its outcome.
     """
 

@@ -7,7 +7,7 @@ from apps.accounts.models import Lab, User
 from apps.catalog.matching import match_key
 from apps.core.errors import InvalidInput
 from apps.core.units import INT64_MAX, US_PER_HOUR
-from apps.planner.calibrations import Calibrations, with_calibration
+from apps.planner.calibrations import with_calibration
 from apps.planner.choices import ESTIMATE_VERSION, Basis
 from apps.planner.evidence import Evidence, read_evidence
 from apps.planner.formulas.node_energy import with_node_energy
@@ -43,7 +43,6 @@ class ComputedEstimate:
     missing: list[str]
     conditions: SiteConditions
     card: str | None
-    calibrations: Calibrations
     emission_ug: Range | None
     cost_ucurrency: Range | None
     keys: Mapping[Tier, int]
@@ -79,7 +78,6 @@ def estimate_from(evidence: Evidence, job: JobInput) -> ComputedEstimate:
         missing=[] if figures else _missing(job, work, parts, card),
         conditions=conditions,
         card=card,
-        calibrations=evidence.calibrations,
         emission_ug=conditions.emission(energy_mj) if energy_mj else None,
         cost_ucurrency=conditions.cost(energy_mj) if energy_mj else None,
         keys=dict(tier_keys(parts)) if parts else {},

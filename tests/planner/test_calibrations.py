@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.core.units import PPM
 from apps.planner.calibrations import calibrations_of, with_calibration
 from apps.planner.choices import Basis
+from apps.planner.evidence import read_evidence
 from apps.planner.formulas.calibration import Calibration
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import Figures
@@ -21,7 +22,7 @@ from apps.planner.places.needs import job_needs
 from apps.planner.places.place import CloudChoice
 from apps.planner.places.selectors import places_for
 from apps.planner.presets import presets
-from apps.planner.services import compute_estimate, create_estimate
+from apps.planner.services import compute_estimate, create_estimate, estimate_from
 from tests.builders import T0, SmallLab, small_lab
 from tests.planner.places.support import report_gpus
 from tests.planner.support import A100
@@ -109,8 +110,9 @@ def test_places_are_widened_as_the_estimate() -> None:
     small = small_lab()
     report_gpus(small.node, [A100])
     scored(small, 10, 4_000_000)
-    computed = compute_estimate(lab=small.lab, job=job(small), now=NOW)
-    needs = job_needs(small.lab, job(small), computed, None)
+    evidence = read_evidence(small.lab, job(small), NOW)
+    computed = estimate_from(evidence, job(small))
+    needs = job_needs(evidence, computed, None)
     [place] = places_for(small.lab, needs, NOW, CloudChoice(regions=("none",))).places
     assert computed.figures is not None
     assert place.time_us == computed.figures.time_us

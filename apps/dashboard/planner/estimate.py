@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from apps.core.errors import InvalidInput
-from apps.dashboard.figures import Projected, estimated
+from apps.dashboard.figures import estimated
 from apps.dashboard.formatting import duration, unit_for
 from apps.dashboard.planner.basis_facts import basis_facts
 from apps.dashboard.planner.forms import PlannerForm
+from apps.dashboard.planner.range_cells import RangeCell, range_cell, shown_time
 from apps.planner.choices import Basis
 from apps.planner.evidence import Evidence
 from apps.planner.formulas.ranges import Range
@@ -18,27 +20,13 @@ NO_MODEL_OF_CARD = "Choose a GPU of a node: a memory size has no rated power."
 
 
 @dataclass(frozen=True)
-class EstimateRow:
-    """A figure with P10 and P90. ``range`` None: unknown, ``missing`` states why."""
-
-    key: str
-    label: str
-    unit: str  # of the exact integers
-    range: Range | None
-    likely: Projected | None = None
-    low: Projected | None = None
-    high: Projected | None = None
-    missing: str = ""
-
-
-@dataclass(frozen=True)
 class EstimateCard:
     """The estimate. Without a basis it has no rows, and ``missing`` states what it would take.
     ``facts``: what it rests on, as a sentence.
     """
 
     basis: Basis
-    rows: Sequence[EstimateRow]
+    rows: Sequence[RangeCell]
     reserve: str
     reserve_us: int | None
     missing: Sequence[str]
@@ -73,9 +61,9 @@ def estimate_card(
     return EstimateCard(
         computed.basis,
         [
-            time_row(figures.time_us),
-            figure_row("gpu_energy", "Energy of the GPUs", "energy_mj", figures.gpu_energy_mj),
-            figure_row("energy", "Energy of the run", "energy_mj", figures.node_energy_mj),
+            time_cell(figures.time_us),
+            figure_cell("gpu_energy", "Energy of the GPUs", "energy_mj", figures.gpu_energy_mj),
+            figure_cell("energy", "Energy of the run", "energy_mj", figures.node_energy_mj),
             _emission_row(computed),
             _cost_row(computed),
         ],
@@ -86,37 +74,27 @@ def estimate_card(
     )
 
 
-def time_row(time_us: Range) -> EstimateRow:
-    """Return the row of a time."""
-    likely, low, high = (
-        Projected(duration(value), "", f"{value} µs", "", at_least=False)
-        for value in (time_us.likely, time_us.low, time_us.high)
-    )
-    return EstimateRow("time", "Time", "us", time_us, likely, low, high)
+def time_cell(time_us: Range | None) -> RangeCell:
+    """Return the time of a training."""
+    return range_cell("time", "Time", "us", time_us, shown_time)
 
 
-def figure_row(
+def figure_cell(
     key: str, label: str, metric: str, figure: Range | None, missing: str = "", currency: str = ""
-) -> EstimateRow:
-    """Return the row of a figure. ``missing``: why it is unknown."""
-    unit_name = metric.rsplit("_", 1)[1]
-    if figure is None:
-        return EstimateRow(key, label, unit_name, None, missing=missing or "Unknown")
-    unit = unit_for(metric, [figure.likely], currency=currency)
-    likely, low, high = (
-        estimated(value, metric, unit, currency=currency)
-        for value in (figure.likely, figure.low, figure.high)
-    )
-    return EstimateRow(key, label, unit_name, figure, likely, low, high)
+) -> RangeCell:
+    """Return a figure in the unit that suits it. ``missing``: why it is unknown."""
+    unit = unit_for(metric, [figure.likely], currency=currency) if figure else None
+    show = partial(estimated, metric=metric, unit=unit, currency=currency)
+    return range_cell(key, label, metric.rsplit("_", 1)[1], figure, show, missing)
 
 
-def _emission_row(computed: ComputedEstimate) -> EstimateRow:
+def _emission_row(computed: ComputedEstimate) -> RangeCell:
     reason = computed.conditions.factor_missing
-    return figure_row("emission", "Emissions", "emission_ug", computed.emission_ug, reason)
+    return figure_cell("emission", "Emissions", "emission_ug", computed.emission_ug, reason)
 
 
-def _cost_row(computed: ComputedEstimate) -> EstimateRow:
+def _cost_row(computed: ComputedEstimate) -> RangeCell:
     price = computed.conditions.price
     reason = computed.conditions.price_missing or "The mean price of the coming days is below 0."
     currency = price.currency if price else ""
-    return figure_row("cost", "Cost", "cost_ucurrency", computed.cost_ucurrency, reason, currency)
+    return figure_cell("cost", "Cost", "cost_ucurrency", computed.cost_ucurrency, reason, currency)

@@ -1,18 +1,19 @@
 """Table "Where to run it" of the page Planner."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
-from apps.accounts.models import Lab
 from apps.core.errors import InvalidInput
 from apps.core.units import PPM
 from apps.dashboard.figures import Projected, estimated
-from apps.dashboard.formatting import Unit, duration, unit_for
+from apps.dashboard.formatting import Unit, unit_for
 from apps.dashboard.planner.forms import PlannerForm
+from apps.dashboard.planner.range_cells import RangeCell, range_cell, shown_time
+from apps.planner.evidence import Evidence
 from apps.planner.formulas.ranges import Range
-from apps.planner.job_input import JobInput
 from apps.planner.places.needs import job_needs
 from apps.planner.places.place import JobNeeds, Place, PlaceKind
 from apps.planner.places.selectors import DEFAULT_COLUMN, places_for, sort_places
@@ -48,18 +49,6 @@ class PlaceColumn:
 
 
 @dataclass(frozen=True)
-class PlaceCell:
-    """A figure of a place. ``range`` None: unknown, ``missing`` states why."""
-
-    key: str
-    range: Range | None
-    likely: Projected | None
-    low: Projected | None
-    high: Projected | None
-    missing: str
-
-
-@dataclass(frozen=True)
 class PlaceRow:
     """A place. ``start``: the greenest start of the next day, '' without a better one."""
 
@@ -67,7 +56,7 @@ class PlaceRow:
     kind: str
     fit: str
     free: str
-    cells: Sequence[PlaceCell]
+    cells: Sequence[RangeCell]
     start: str
     older: str
 
@@ -99,9 +88,8 @@ class PlaceTable:
 
 
 def place_table(
-    lab: Lab,
+    evidence: Evidence,
     form: PlannerForm,
-    job: JobInput,
     computed: ComputedEstimate | None,
     sort: str,
     now: int,
@@ -116,7 +104,8 @@ def place_table(
         raise InvalidInput(
             f"{sort!r} is not a column.", field="sort", hint=f"Choose of {', '.join(SORTS)}."
         )
-    needs = _needs(lab, form, job, computed)
+    lab = evidence.lab
+    needs = _needs(evidence, form, computed)
     if needs is None:
         return None
     found = places_for(lab, needs, now)
@@ -139,14 +128,14 @@ def place_table(
 
 
 def _needs(
-    lab: Lab, form: PlannerForm, job: JobInput, computed: ComputedEstimate | None
+    evidence: Evidence, form: PlannerForm, computed: ComputedEstimate | None
 ) -> JobNeeds | None:
     memory = form.memory
     if computed is None:
         return None
     total = memory.total if memory else None
     needed = Range(total.low, total.likely, total.high) if total else None
-    needs = job_needs(lab, job, computed, needed)
+    needs = job_needs(evidence, computed, needed)
     return needs if needs.flops or needs.reference else None
 
 
@@ -176,25 +165,19 @@ def _row(place: Place, units: dict[str, Unit], names: dict[str, str], zone: Zone
     )
 
 
-def _cell(place: Place, key: str, field: str, metric: str, unit: Unit | None) -> PlaceCell:
-    figure: Range | None = getattr(place, field)
-    if figure is None:
-        return PlaceCell(key, None, None, None, None, place.reasons.get(field, "Unknown."))
-    likely, low, high = (
-        _shown(key, value, metric, unit, place.currency)
-        for value in (figure.likely, figure.low, figure.high)
-    )
-    return PlaceCell(key, figure, likely, low, high, "")
-
-
-def _shown(key: str, value: int, metric: str, unit: Unit | None, currency: str) -> Projected:
-    if key == "time":
-        return Projected(duration(value), "", f"{value} µs", "", at_least=False)
+def _cell(place: Place, key: str, field: str, metric: str, unit: Unit | None) -> RangeCell:
+    show: Callable[[int], Projected] = shown_time
     if key == "efficiency":
-        return Projected(_three_digits(value), "", f"{value} millionths", "", at_least=False)
-    if metric == "cost_ucurrency":
-        return estimated(value, metric, currency=currency)
-    return estimated(value, metric, unit)
+        show = _shown_efficiency
+    elif metric:
+        show = partial(estimated, metric=metric, unit=unit, currency=place.currency)
+    figure: Range | None = getattr(place, field)
+    unit_name = field.rsplit("_", 1)[1]
+    return range_cell(key, "", unit_name, figure, show, place.reasons.get(field, "Unknown."))
+
+
+def _shown_efficiency(value: int) -> Projected:
+    return Projected(_three_digits(value), "", f"{value} millionths", "", at_least=False)
 
 
 def _three_digits(millionths: int) -> str:

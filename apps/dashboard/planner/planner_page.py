@@ -145,7 +145,7 @@ def planner_page(lab: Lab, params: Mapping[str, Any]) -> PlannerPage:
         runs,
         result,
         estimate_card(form, computed, refusal),
-        place_table(lab, form, job, computed, params.get("sort") or DEFAULT_SORT, now),
+        place_table(evidence, form, computed, params.get("sort") or DEFAULT_SORT, now),
         _too_few_gpus(form, cards),
         what_if_table(evidence, form, computed, card_bytes) if result else None,
         checkpoint_card(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlencode
 
 from apps.artifacts.choices import CopyState
@@ -11,9 +12,9 @@ from apps.dashboard.figures import Projected, signed
 from apps.dashboard.formatting import Unit, duration, unit_for
 from apps.dashboard.planner.forms import LAYERS, PlannerForm
 from apps.dashboard.planner.places import FITS
+from apps.dashboard.planner.range_cells import RangeCell, range_cell
 from apps.dashboard.planner.sizes import memory_text
 from apps.planner.evidence import Evidence
-from apps.planner.formulas.what_ifs import Difference
 from apps.planner.services import ComputedEstimate
 from apps.planner.site_conditions import SiteConditions
 from apps.planner.what_ifs.alternatives import Plan
@@ -55,19 +56,6 @@ RISKS = {
 
 
 @dataclass(frozen=True)
-class DifferenceCell:
-    """A difference. ``difference`` None: unknown, ``missing`` states why."""
-
-    key: str
-    unit: str  # of the exact integers
-    difference: Difference | None
-    likely: Projected | None = None
-    low: Projected | None = None
-    high: Projected | None = None
-    missing: str = ""
-
-
-@dataclass(frozen=True)
 class WhatIfRow:
     """An alternative. ``detail``: what it rests on. ``missing``: why no figure is known, ''
     otherwise.
@@ -80,7 +68,7 @@ class WhatIfRow:
     risk: str
     memory: str
     fit: str
-    cells: Sequence[DifferenceCell]
+    cells: Sequence[RangeCell]
 
     @property
     def key(self) -> str:
@@ -169,27 +157,22 @@ def _href(found: WhatIfs) -> str:
     return f"{address('artifacts')}?{urlencode(query)}"
 
 
-def _cells(
-    row: WhatIf, units: Mapping[str, Unit], conditions: SiteConditions
-) -> list[DifferenceCell]:
+def _cells(row: WhatIf, units: Mapping[str, Unit], conditions: SiteConditions) -> list[RangeCell]:
     missing = {
-        "emission": conditions.factor_missing or "Unknown.",
-        "cost": conditions.price_missing or "Unknown.",
+        "emission": conditions.factor_missing,
+        "cost": conditions.price_missing,
     }
-    cells = []
-    for key, _, field, metric in COLUMNS:
-        difference: Difference | None = getattr(row, field)
-        unit_name = field.rsplit("_", 1)[1]
-        if difference is None:
-            reason = missing.get(key, "Unknown.")
-            cells.append(DifferenceCell(key, unit_name, None, missing=reason))
-            continue
-        likely, low, high = (
-            _signed(value, metric, units.get(key))
-            for value in (difference.likely, difference.low, difference.high)
+    return [
+        range_cell(
+            key,
+            label,
+            field.rsplit("_", 1)[1],
+            getattr(row, field),
+            partial(_signed, metric=metric, unit=units.get(key)),
+            missing.get(key) or "Unknown.",
         )
-        cells.append(DifferenceCell(key, unit_name, difference, likely, low, high))
-    return cells
+        for key, label, field, metric in COLUMNS
+    ]
 
 
 def _signed(value: int, metric: str, unit: Unit | None) -> Projected:
@@ -209,7 +192,7 @@ def what_if_lines(table: WhatIfTable | None) -> Iterator[Line]:
         memory = row.row.memory
         for end in ("low", "likely", "high"):
             for cell in row.cells:
-                value = getattr(cell.difference, end) if cell.difference else None
+                value = getattr(cell.range, end) if cell.range else None
                 yield "what_if", f"{row.key}: {cell.key}_{end}", value, cell.unit, fit, "", None
             count = getattr(memory, end) if memory else None
             yield "what_if", f"{row.key}: memory_{end}", count, "byte", fit, "", None

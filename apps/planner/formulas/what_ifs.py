@@ -42,7 +42,7 @@ class Difference:
 def shared_difference(planned: Range, alternative: int, ratio_spread: Spread = EXACT) -> Difference:
     """Return the difference of an alternative with the basis of the planned figure.
 
-    ``ratio_spread``: of alternative ÷ planned. A range of the ratio stays on the side of 1 on which
+    ``ratio_spread``: of alternative ÷ planned. A range of the ratio is on the side of 1 on which
     the ratio is: less work never needs more.
     """
     likely = alternative - planned.likely

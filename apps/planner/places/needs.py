@@ -1,13 +1,13 @@
 """What places need to know of a planned training, from its estimate."""
 
-from apps.accounts.models import Lab
 from apps.planner.choices import Basis
+from apps.planner.evidence import Evidence
 from apps.planner.formulas.places import Reference
 from apps.planner.formulas.ranges import Range
 from apps.planner.formulas.time_and_energy import PastOperations
 from apps.planner.formulas.work import is_large, training_flops
 from apps.planner.job_input import JobInput
-from apps.planner.past_runs import past_operations, read_measured_estimates
+from apps.planner.past_runs import past_operations
 from apps.planner.places.cards import cards_named
 from apps.planner.places.place import JobNeeds
 from apps.planner.services import ComputedEstimate
@@ -16,17 +16,18 @@ _MEASURED = (Basis.OWN_RUNS, Basis.PROBE)
 
 
 def job_needs(
-    lab: Lab, job: JobInput, computed: ComputedEstimate, memory_bytes: Range | None
+    evidence: Evidence, computed: ComputedEstimate, memory_bytes: Range | None
 ) -> JobNeeds:
     """Return the needs of a training: its estimate by own runs or a probe is the reference of the
     planned card, and the lab's own runs give time and energy per operation of the others. At most
-    six queries.
+    six queries beside those of the evidence.
     """
-    model, training, work = job.model, job.training, computed.work
+    job, work = computed.job, computed.work
+    model, training = job.model, job.training
     gpus, samples = training.gpus or 1, work.sample_count
-    past = _past_operations(lab, job)
+    past = _past_operations(evidence, job)
     name = computed.card or ""
-    cards = cards_named(lab, [*past, *([name] if name else [])])
+    cards = cards_named(evidence.lab, [*past, *([name] if name else [])])
     figures = computed.figures
     is_measured = figures is not None and figures.basis in _MEASURED and name
     own_operations: dict[str, list[PastOperations]] = {}
@@ -44,16 +45,16 @@ def job_needs(
         else None,
         reference_card=name,
         own_operations=own_operations,
-        calibrations=computed.calibrations,
+        calibrations=evidence.calibrations,
         samples=samples,
     )
 
 
-def _past_operations(lab: Lab, job: JobInput) -> dict[str, list[PastOperations]]:
+def _past_operations(evidence: Evidence, job: JobInput) -> dict[str, list[PastOperations]]:
     if job.model is None:
         return {}
     return past_operations(
-        read_measured_estimates(lab),
+        evidence.measured_estimates,
         training=job.training,
         macs=job.model.macs,
         parameters=job.model.parameters,

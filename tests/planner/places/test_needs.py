@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apps.planner.choices import Basis
+from apps.planner.evidence import read_evidence
 from apps.planner.formulas.time_and_energy import Probe
 from apps.planner.formulas.work import Training, Work
 from apps.planner.job_input import JobInput, Place
@@ -16,7 +17,7 @@ from apps.planner.places.place import CloudChoice
 from apps.planner.places.place import Place as RunPlace
 from apps.planner.places.selectors import places_for
 from apps.planner.presets import presets
-from apps.planner.services import ComputedEstimate, compute_estimate, create_estimate
+from apps.planner.services import ComputedEstimate, create_estimate, estimate_from
 from tests.builders import T0, SmallLab, small_lab
 from tests.planner.places.support import T4, add_node, report_gpus
 from tests.planner.support import A100, finished
@@ -39,8 +40,9 @@ def job(small: SmallLab, **more: Any) -> JobInput:
 
 def compare(small: SmallLab, planned: JobInput) -> tuple[ComputedEstimate, dict[str, RunPlace]]:
     """Return the figures of the estimate and those of the places by card."""
-    computed = compute_estimate(lab=small.lab, job=planned, now=NOW)
-    places = places_for(small.lab, job_needs(small.lab, planned, computed, None), NOW, NOWHERE)
+    evidence = read_evidence(small.lab, planned, NOW)
+    computed = estimate_from(evidence, planned)
+    places = places_for(small.lab, job_needs(evidence, computed, None), NOW, NOWHERE)
     return computed, {place.card.name: place for place in places.places}
 
 

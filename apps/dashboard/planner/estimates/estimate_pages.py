@@ -9,9 +9,10 @@ from uuid import UUID
 from apps.accounts.models import Lab
 from apps.core.units import PPM
 from apps.dashboard.figures import Projected, estimated
-from apps.dashboard.formatting import duration, percent, pue, unit_for
+from apps.dashboard.formatting import percent, pue, unit_for
 from apps.dashboard.planner.basis_facts import basis_facts
-from apps.dashboard.planner.estimate import EstimateRow, figure_row, time_row
+from apps.dashboard.planner.estimate import figure_cell, time_cell
+from apps.dashboard.planner.range_cells import RangeCell, shown_time
 from apps.planner.calibrations import calibrations_of
 from apps.planner.choices import Basis
 from apps.planner.formulas.calibration import Calibration
@@ -40,7 +41,7 @@ class ActualRow:
     or above the range; '' unknown.
     """
 
-    row: EstimateRow
+    row: RangeCell
     actual: Projected | None = None
     place: str = ""
 
@@ -162,15 +163,11 @@ def _saved(estimate: Estimate, now: int) -> SavedEstimate:
     time_us = _range(estimate, "time", "us")
     if time_us is not None:
         actual_us = estimate.actual_time_us
-        actual = (
-            None
-            if actual_us is None
-            else Projected(duration(actual_us), "", f"{actual_us} µs", "", at_least=False)
-        )
-        rows.append(ActualRow(time_row(time_us), actual, _place(time_us, actual_us)))
+        actual = None if actual_us is None else shown_time(actual_us)
+        rows.append(ActualRow(time_cell(time_us), actual, _place(time_us, actual_us)))
     for key, label, name, unit, metric in _FIGURES:
         figure = _range(estimate, name, unit)
-        row = figure_row(key, label, metric, figure, "It was unknown.", estimate.currency)
+        row = figure_cell(key, label, metric, figure, "It was unknown.", estimate.currency)
         value = getattr(estimate, f"actual_{name}_{unit}", None)
         rows.append(
             ActualRow(

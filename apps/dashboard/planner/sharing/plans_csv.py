@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from apps.dashboard.planner.sharing.cells import RangeCell, exact_range
+from apps.dashboard.planner.range_cells import Bounds, RangeCell
+from apps.dashboard.planner.sharing.cells import exact_range
 from apps.dashboard.planner.sharing.result import PlanCard, SharingResult
 from apps.planner.gpu_sharing.jobs import Range
 
@@ -53,7 +54,7 @@ def _cell_line(plan: str, cell: RangeCell) -> Line:
 
 
 def _line(
-    plan: str, job: str, quantity: str, unit: str, figure: Range | None, text: str = ""
+    plan: str, job: str, quantity: str, unit: str, figure: Bounds | None, text: str = ""
 ) -> Line:
     if figure is None:
         return plan, job, quantity, unit, None, None, None, text

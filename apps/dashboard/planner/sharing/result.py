@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from apps.core.units import PPM, THIN, Unit
 from apps.dashboard.figures import Projected, estimated
 from apps.dashboard.formatting import duration, unit_for
+from apps.dashboard.planner.range_cells import RangeCell
 from apps.dashboard.planner.sharing.cells import (
-    RangeCell,
     energy_cell,
     exact_range,
     time_cell,
