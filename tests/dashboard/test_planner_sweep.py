@@ -12,7 +12,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from labcarbon_collect.lc1 import param_hash
 
-from tests.builders import SmallLab
+from apps.accounts.models import Project
+from tests.budgets.support import budget
+from tests.builders import T0, SmallLab
 from tests.dashboard.support import HOSTILE
 from tests.preflight.support import spend, stored
 
@@ -96,3 +98,24 @@ def test_queries_do_not_grow_with_the_sweep(owner: Client, lab: SmallLab) -> Non
 
     count(3)
     assert count(3) == count(500)
+
+
+def test_the_budget_left_beside_what_the_sweep_needs(
+    owner: Client, lab: SmallLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.dashboard.decorators.now_us", lambda: T0 + 3_600_000_000)
+    project = Project.objects.get(lab=lab.lab, slug="demo")
+    run = stored(lab, wire=params(lr=0.1), project=project, charged_project=project)
+    spend(lab, run, 3_600_000)
+    body = {"base": str(run.uuid), "project": "demo"}
+    assert "data-no-budget" in sent(owner, {"lr": [0.2, 0.3]}, **body).content.decode()
+    budget(lab, amount=10 * 3_600_000_000, project=project)
+    page = sent(owner, {"lr": [0.2, 0.3]}, **body).content.decode()
+    sentence = re.search(r"<p data-budget>(.*?)</p>", page, re.DOTALL)
+    assert sentence is not None
+    exact = [int(re.sub(r"\D", "", each)) for each in re.findall(r'title="([^"]+) mJ', sentence[1])]
+    # 10 kWh without the measured run, 10 kWh, and two runs like it.
+    assert exact == [36_000_000_000 - 3_600_000, 36_000_000_000, 7_200_000]
+    # A sweep without a basis needs an unknown amount, not 0.
+    page = sent(owner, {"lr": [0.2]}, project="demo").content.decode()
+    assert "what the sweep needs is unknown" in page
