@@ -43,7 +43,7 @@ def test_sixty_runs_of_which_twelve_are_done(owner: Client, lab: SmallLab) -> No
     response = sent(owner, {"lr": rates, "epochs": epochs}, base=str(done[0].uuid), project="demo")
     page = response.content.decode()
     assert response.status_code == 200
-    assert 'data-runs="60" data-new="48"' in page
+    assert re.search(r'data-runs="60"\s+data-new="48"', page)
     assert page.count('data-state="finished"') == 12
     assert all(f"/runs/{run.uuid}/" in page for run in done)
     assert f'data-total="energy_mj" data-likely="{48 * 3_600_000}"' in page
@@ -119,3 +119,10 @@ def test_the_budget_left_beside_what_the_sweep_needs(
     # A sweep without a basis needs an unknown amount, not 0.
     page = sent(owner, {"lr": [0.2]}, project="demo").content.decode()
     assert "what the sweep needs is unknown" in page
+
+
+def test_without_an_earlier_run_it_is_unknown_which_are_new(owner: Client) -> None:
+    page = sent(owner, {"lr": [0.1, 0.2, 0.3]}).content.decode()
+    assert 'data-runs="3"' in page
+    assert 'data-new=""' in page
+    assert "are new" not in page

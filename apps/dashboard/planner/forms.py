@@ -57,7 +57,7 @@ class WholeNumberField(forms.IntegerField):
 
     def __init__(self, most: int = MAX_NUMBER, **options: Any) -> None:
         messages = {
-            "invalid": "Enter a whole number, such as 50000.",
+            "invalid": "Enter a whole number above 0, such as 50000.",
             "min_value": "Enter a number from 1 on.",
             "max_value": f"Enter a number up to {most:,}.".replace(",", " "),
             "required": "Enter a number.",

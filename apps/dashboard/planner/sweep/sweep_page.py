@@ -141,6 +141,11 @@ class SweepResult:
     budgets: Sequence[BudgetLine] | None
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known which runs are finished."""
+        return self.plan.done is not None
+
+    @property
     def listed(self) -> Sequence[PointRow]:
         """Return the first runs that are finished or duplicates."""
         return [row for row in self.points if row.uuid or row.duplicate_of][:MAX_LISTED]
